@@ -1,0 +1,87 @@
+# Needs Python >= 3.11 (with venv and ensurepip), make and nothing else. `make` alone lists the targets.
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_READY := $(VENV)/.ready-run
+DEV_READY := $(VENV)/.ready-dev
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+# The bundled sample and the small cluster that `make run` replays it on; the folder is wiped at each run.
+SAMPLE := replay/samples/philly-2000.csv.gz
+NODES ?= 16x8
+RUN_DIR := run
+
+# Set PYTHON to choose an interpreter; else the first on the PATH that is new enough and can make a venv.
+PYTHON ?=
+FIND_PYTHON = for python in $(or $(PYTHON),python3.11 python3.12 python3.13 python3); do \
+	if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+	>/dev/null 2>&1; then echo "$$python"; exit 0; fi; done
+
+.PHONY: help venv run test check bench clean lock
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make venv   make .venv with ganger (.venv/bin/ganger) and the tools of the tests'
+	@echo 'make run    simulate a bundled trace through a ledger on disk and verify the ledger'
+	@echo 'make check  ruff, mypy, unit and repository tests'
+	@echo 'make test   make check, then every other test'
+	@echo 'make bench  benchmarks, one JSON object a line'
+	@echo 'make clean  remove .venv and everything that was built'
+
+venv: $(DEV_READY)
+
+$(RUN_READY): requirements.lock pyproject.toml
+	@python=$$($(FIND_PYTHON)); if [ -z "$$python" ]; then \
+	echo 'make: found no Python >= 3.11 with the modules venv and ensurepip.' >&2; \
+	echo 'make: install python3.11 and python3.11-venv, or name one: make PYTHON=/path/to/python3' >&2; \
+	exit 1; fi; \
+	if [ -x $(BIN)/python ] && ! $(BIN)/python -c '' 2>/dev/null; then rm -rf $(VENV); fi; \
+	if [ ! -x $(BIN)/python ]; then echo "make: $(VENV) from $$python"; "$$python" -m venv $(VENV); fi
+	@echo 'make: installing requirements.lock'
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DEV_READY): requirements-dev.lock $(RUN_READY)
+	@echo 'make: installing requirements-dev.lock'
+	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@
+
+run: $(RUN_READY)
+	@rm -rf $(RUN_DIR)
+	@mkdir -p $(RUN_DIR)
+	$(BIN)/ganger simulate $(SAMPLE) --nodes $(NODES) --ledger $(RUN_DIR)/ledger
+	$(BIN)/ganger verify $(RUN_DIR)/ledger
+	@echo
+	@echo 'Every decision was recomputed from the ledger and is equal. Try next:'
+	@echo '  $(BIN)/ganger state $(RUN_DIR)/ledger queues'
+	@echo '  $(BIN)/ganger log $(RUN_DIR)/ledger --decisions --to 40'
+	@echo '  $(BIN)/ganger --help'
+
+check: $(DEV_READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q -n auto tests/unit tests/repo
+
+# The whole suite in one run holds the tests of `check`, so only its static part is repeated here.
+test: $(DEV_READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n auto tests
+
+bench: $(DEV_READY)
+	@for module in tests/bench/bench_*.py; do PYTHONPATH=tests $(BIN)/python "$$module" || exit 1; done
+
+lock:
+	@command -v uv >/dev/null || { echo 'make: lock needs uv (any throw-away venv will do)' >&2; exit 1; }
+	UV_CUSTOM_COMPILE_COMMAND='make lock' uv pip compile --quiet --upgrade --universal \
+	--python-version 3.11 --generate-hashes --group build pyproject.toml -o requirements.lock
+	UV_CUSTOM_COMPILE_COMMAND='make lock' uv pip compile --quiet --upgrade --universal \
+	--python-version 3.11 --generate-hashes --group build --extra dev -c requirements.lock \
+	pyproject.toml -o requirements-dev.lock
+
+clean:
+	rm -rf $(VENV) $(RUN_DIR) build dist src/ganger.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,2 @@
+if __name__ != "ganger.replay":
+    raise ImportError("import ganger.replay, not replay")

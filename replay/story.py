@@ -1,0 +1,145 @@
+"""Records and decisions in the order in which they happened, for all or for one job or node.
+
+With the story index only the places that touch an id are read; without it the streams are searched,
+which gives the same entries.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from ganger.replay.reader import Progress, Streams, read_record, tell_nobody
+from ganger.schemas.codec import decode_decision
+from ganger.schemas.decisions import Decision
+from ganger.schemas.records import Record
+from ganger.streams.log.protocol import LogReader
+from ganger.streams.tables.story import IdKind, StoryIndex, decision_ids, record_ids
+
+SKIP_COUNT_MAX = 20_000
+"""A gap up to this is read over; at a wider one reading starts anew behind it."""
+
+
+class Entry(Struct, frozen=True):
+    """A record at its seq, or a decision at its cause's seq."""
+
+    seq: int
+    event: Record | Decision
+
+    @property
+    def kind(self) -> str:
+        """The record's type or the decision's kind, as a name."""
+        event = self.event
+        return event.kind.name if isinstance(event, Decision) else type(event).__name__
+
+
+def entries(
+    streams: Streams, from_seq: int, to_seq: int, with_decisions: bool
+) -> Iterator[Entry]:
+    """All records from `from_seq` to before `to_seq`, each followed by the decisions it caused.
+
+    Raises:
+        LogCorrupt: what is stored does not check.
+        RecordUnreadable: a record has no known schema.
+    """
+    found = _decisions(streams.decisions) if with_decisions else iter(())
+    decision = next(found, None)
+    while decision is not None and decision.cause_seq < from_seq:
+        decision = next(found, None)
+    for first_seq, payloads in streams.ledger.read_groups(from_seq, to_seq):
+        for seq, payload in enumerate(payloads, first_seq):
+            yield Entry(seq, read_record(seq, payload))
+            while decision is not None and decision.cause_seq == seq:
+                yield Entry(seq, decision)
+                decision = next(found, None)
+
+
+def story(
+    streams: Streams,
+    kind: IdKind,
+    name: str,
+    to_seq: int,
+    index: StoryIndex | None = None,
+    on_progress: Progress = tell_nobody,
+) -> list[Entry]:
+    """Everything that touches one job or node, in order; records stand before their decisions.
+
+    Args:
+        streams: the ledger.
+        kind: what `name` names.
+        name: a job's key or a node's name.
+        to_seq: first record that does not count.
+        index: brought up to date first; without, both streams are searched.
+        on_progress: told how many records and decisions were worked through.
+
+    Raises:
+        LogCorrupt: what is stored does not check.
+        RecordUnreadable: a record has no known schema.
+    """
+    key = (kind, name)
+    if index is None:
+        raw = name.encode()
+        records = _search(streams.ledger, raw, on_progress)
+        decisions = _search(streams.decisions, raw, on_progress)
+    else:
+        index.catch_up(streams.ledger, streams.decisions, on_progress)
+        touches = index.touches(kind, name)
+        records = _pick(streams.ledger, touches.records)
+        decisions = _pick(streams.decisions, touches.decisions)
+    found = []
+    for seq, payload in records:
+        record = read_record(seq, payload)
+        if seq < to_seq and key in record_ids(record):
+            found.append((seq, -1, Entry(seq, record)))
+    for _, payload in decisions:
+        decision = decode_decision(payload)
+        if decision.cause_seq < to_seq and key in decision_ids(decision):
+            place = (decision.cause_seq, decision.index)
+            found.append((*place, Entry(decision.cause_seq, decision)))
+    found.sort(key=lambda item: item[:2])
+    return [entry for _, _, entry in found]
+
+
+def known_ids(streams: Streams, kind: IdKind, index: StoryIndex | None = None) -> list[str]:
+    """All ids of a kind that the ledger's records name. O(records) without an index."""
+    if index is not None:
+        return index.ids(kind)
+    found: dict[str, None] = {}
+    for first_seq, payloads in streams.ledger.read_groups():
+        for seq, payload in enumerate(payloads, first_seq):
+            for id_kind, name in record_ids(read_record(seq, payload)):
+                if id_kind is kind:
+                    found[name] = None
+    return list(found)
+
+
+def _decisions(log: LogReader) -> Iterator[Decision]:
+    for _, payloads in log.read_groups():
+        for payload in payloads:
+            yield decode_decision(payload)
+
+
+def _search(
+    log: LogReader, raw: bytes, on_progress: Progress
+) -> Iterator[tuple[int, bytes]]:
+    """Payloads that may name an id: its bytes occur in them."""
+    for first_seq, payloads in log.read_groups():
+        for seq, payload in enumerate(payloads, first_seq):
+            if raw in payload:
+                yield seq, payload
+        on_progress(len(payloads))
+
+
+def _pick(log: LogReader, places: list[int]) -> Iterator[tuple[int, bytes]]:
+    """Payloads at ascending places, read with as few starts as pay off."""
+    runs: list[list[int]] = []
+    for place in places:
+        if runs and place - runs[-1][-1] <= SKIP_COUNT_MAX:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    for run in runs:
+        wanted = set(run)
+        for first_seq, payloads in log.read_groups(run[0], run[-1] + 1):
+            for seq, payload in enumerate(payloads, first_seq):
+                if seq in wanted:
+                    yield seq, payload

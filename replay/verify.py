@@ -1,0 +1,166 @@
+"""The proof: every decision is computed again from the ledger and compared with what was recorded.
+
+The simple form: fold the ledger from its beginning, encode each decision, compare it byte for byte with
+the one at the same place of the decisions stream. Two things are added. Decisions of the ledger's last
+group may be missing at the end, since a process can be killed between the two writes; they are counted
+apart and the next start publishes them. And what a live writer adds meanwhile is left out of account.
+
+Nothing but the two streams is read: no snapshot, no table.
+"""
+
+from collections.abc import Iterator
+from time import process_time
+
+from msgspec import Struct
+
+from ganger.replay.reader import (
+    UNREADABLE,
+    Progress,
+    Streams,
+    initial_state,
+    paused_collector,
+    read_record,
+    tell_nobody,
+)
+from ganger.schemas.codec import decode_decision
+from ganger.schemas.decisions import Decision
+from ganger.schemas.encoding import decision_payload
+from ganger.streams.kernel.digest import seal
+from ganger.streams.kernel.step import step
+from ganger.streams.log.protocol import LogReader
+
+
+class Mismatch(Struct, frozen=True):
+    """A place where what was recorded is not what the ledger leads to.
+
+    `recorded` and `computed` are payloads in wire format; empty where there is no decision.
+    """
+
+    seq: int
+    index: int
+    recorded: bytes
+    computed: bytes
+
+
+class Verification(Struct, frozen=True):
+    """What a verification found."""
+
+    records: int
+    decisions: int  # computed
+    mismatches: int
+    first_mismatch: Mismatch | None
+    unpublished: int  # computed from the ledger's last group and not recorded yet
+    digest: bytes
+    chain: bytes
+    cpu_seconds: float
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether every decision recorded is the one computed, and none is missing."""
+        return self.mismatches == 0
+
+
+def verify(streams: Streams, on_progress: Progress = tell_nobody) -> Verification:
+    """Compute every decision of a ledger again and compare it with the recorded one.
+
+    Args:
+        streams: the ledger.
+        on_progress: told how many records were verified since it was last called.
+
+    Raises:
+        LedgerCut: the ledger does not begin at seq 0.
+        LogCorrupt: a stream does not check.
+        RecordUnreadable: a record has no known schema.
+    """
+    begin_seconds = process_time()
+    ledger = streams.ledger
+    state = initial_state(ledger)
+    # In this order, so that a live writer can only add decisions whose cause is not looked at.
+    end = ledger.end()
+    comparison = _Comparison(streams.decisions)
+    with paused_collector():
+        for seq, payloads in ledger.read_groups(0, end):
+            computed: list[Decision] = []
+            for payload in payloads:
+                computed += step(state, seq, read_record(seq, payload))
+                seq += 1
+            comparison.check([decision_payload(d) for d in computed], seq == end)
+            on_progress(len(payloads))
+    comparison.finish(end, ledger.end())
+    return Verification(
+        records=end,
+        decisions=comparison.position,
+        mismatches=comparison.mismatches,
+        first_mismatch=comparison.first,
+        unpublished=comparison.unpublished,
+        digest=seal(state),
+        chain=state.chain,
+        cpu_seconds=process_time() - begin_seconds,
+    )
+
+
+class _Comparison:
+    """Holds computed decisions against a stream of recorded ones, place by place."""
+
+    def __init__(self, recorded: LogReader) -> None:
+        self.position = 0
+        self.mismatches = 0
+        self.unpublished = 0
+        self.first: Mismatch | None = None
+        self._groups: Iterator[tuple[int, list[bytes]]] = recorded.read_groups(0)
+        self._rest: list[bytes] = []
+
+    def check(self, computed: list[bytes], is_last_group: bool) -> None:
+        """Compare the decisions of one group of records with the next recorded ones."""
+        count = len(computed)
+        rest = self._rest
+        while len(rest) < count:
+            group = next(self._groups, None)
+            if group is None:
+                break
+            rest += group[1]
+        self.position += count
+        recorded = rest[:count]
+        self._rest = rest[count:]
+        if recorded == computed:
+            return
+        if is_last_group:
+            self.unpublished = count - len(recorded)
+        elif len(recorded) < count:
+            self._differ(b"", computed[len(recorded)], count - len(recorded))
+        for old, new in zip(recorded, computed, strict=False):
+            if old != new:
+                self._differ(old, new, 1)
+
+    def finish(self, end: int, grown_end: int) -> None:
+        """Look at what is recorded beyond the last decision computed.
+
+        Decisions that a live writer published meanwhile have causes from `end` to `grown_end`.
+        """
+        surplus = list(self._rest)
+        for _, group in self._groups:
+            surplus += group
+        for payload in surplus:
+            try:
+                cause_seq = decode_decision(payload).cause_seq
+            except UNREADABLE:
+                cause_seq = -1
+            if end <= cause_seq < grown_end:
+                return
+            self._differ(payload, b"", 1)
+
+    def _differ(self, recorded: bytes, computed: bytes, count: int) -> None:
+        self.mismatches += count
+        seq, index = _place(computed or recorded)
+        first = self.first
+        if first is None or (seq, index) < (first.seq, first.index):
+            self.first = Mismatch(seq, index, recorded, computed)
+
+
+def _place(payload: bytes) -> tuple[int, int]:
+    """Cause and index of a decision; -1 for one that cannot be read."""
+    try:
+        decision = decode_decision(payload)
+    except UNREADABLE:
+        return -1, -1
+    return decision.cause_seq, decision.index

@@ -1,0 +1,2 @@
+if __name__ != "ganger.schemas":
+    raise ImportError("import ganger.schemas, not schemas")

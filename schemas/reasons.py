@@ -1,0 +1,161 @@
+"""Why: every reason a decision or an explanation can give, each with the numbers it carries.
+
+A reason is an enum value with up to three integers, `asked`, `free` and `limit`; text is made at the
+edge from `MEANING`. Values are wire numbers and never change; the enum grows only at the end.
+"""
+
+from enum import IntEnum
+
+
+class Reason(IntEnum):
+    """One cause of a decision, a refusal or a wait."""
+
+    UNKNOWN = 0
+    # why something was done
+    PLACED_IN_TURN = 1
+    PLACED_WITHOUT_RESOURCES = 2
+    WITHIN_LIMITS = 3
+    ALL_PODS_SUCCEEDED = 4
+    CANCEL_REQUESTED = 5
+    RETRY_LIMIT = 6
+    NODE_LOST = 7
+    NODE_REBOOTED = 8
+    NODE_DRAINED = 9
+    CARD_FAILED = 10
+    START_TIMEOUT = 11
+    SCALED_DOWN = 12
+    CYCLE_DONE = 13
+    DEPENDENCY_FAILED = 14
+    # why a request was refused
+    JOB_EXISTS = 32
+    JOB_UNKNOWN = 33
+    JOB_ENDED = 34
+    QUEUE_UNKNOWN = 35
+    QUEUE_CLOSED = 36
+    QUEUE_NOT_A_LEAF = 37
+    PARENT_UNKNOWN = 38
+    PARENT_CYCLE = 39
+    PARENT_HAS_JOBS = 40
+    QUEUE_NOT_EMPTY = 41
+    VALUE_OUT_OF_RANGE = 42
+    ROLE_UNKNOWN = 43
+    ROLE_DUPLICATE = 44
+    ROLE_MISSING = 45
+    MIN_ABOVE_REPLICAS = 46
+    PRIORITY_CLASS_UNKNOWN = 47
+    DEPENDENCY_UNKNOWN = 48
+    NODE_UNKNOWN = 49
+    CARDS_TAKEN = 50
+    POD_EXISTS = 51
+    POLICY_UNKNOWN = 52
+    ACTION_UNKNOWN = 53
+    ARGUMENT_UNKNOWN = 54
+    ARGUMENT_INVALID = 55
+    FLAG_UNKNOWN = 56
+    RESERVATION_WITHOUT_NODES = 57
+    RESERVATION_UNKNOWN = 58
+    HOOK_UNKNOWN = 59
+    # why a job waits
+    HELD = 96
+    BACKING_OFF = 97
+    DEPENDENCY_WAITING = 98
+    QUEUE_DRAINING = 99
+    OVERCOMMIT = 100
+    QUEUE_CAPABILITY = 101
+    NO_CYCLE_YET = 102
+    NO_NODES = 103
+    NODE_CORDONED = 104
+    NODE_UNREACHABLE = 105
+    NODE_HAS_UNKNOWN_PODS = 106
+    NODE_RESERVED = 107
+    TAINT_NOT_TOLERATED = 108
+    LABEL_MISMATCH = 109
+    CARD_MODEL = 110
+    CARD_MEMORY = 111
+    CARDS_TOO_FEW = 112
+    ISLAND_TOO_SMALL = 113
+    CARD_SHARE_TOO_SMALL = 114
+    CPU_TOO_LITTLE = 115
+    MEMORY_TOO_LITTLE = 116
+    POD_SLOTS_TAKEN = 117
+    RESOURCE_TOO_LITTLE = 118
+    GANG_BELOW_MINIMUM = 119
+    NEVER_FITS = 120
+    BEHIND_OTHERS = 121
+    NODE_FAILED_BEFORE = 122
+    FITS_NEXT_CYCLE = 123
+
+
+MEANING: dict[Reason, str] = {
+    Reason.UNKNOWN: "a reason that this version does not know",
+    Reason.PLACED_IN_TURN: "placed in turn: {asked} cards in milli asked, node had {free} free",
+    Reason.PLACED_WITHOUT_RESOURCES: "asks for no resources, placed at once",
+    Reason.WITHIN_LIMITS: "admitted: demand {asked} within {free} of {limit}",
+    Reason.ALL_PODS_SUCCEEDED: "{asked} pods succeeded",
+    Reason.CANCEL_REQUESTED: "cancelled on request",
+    Reason.RETRY_LIMIT: "a pod failed {asked} times; the limit is {limit} retries",
+    Reason.NODE_LOST: "its node was lost",
+    Reason.NODE_REBOOTED: "its node was started anew",
+    Reason.NODE_DRAINED: "its node is being drained",
+    Reason.CARD_FAILED: "a card it held failed",
+    Reason.START_TIMEOUT: "not started {asked} ns after its allocation; the limit is {limit} ns",
+    Reason.SCALED_DOWN: "the job was scaled down to {limit} pods",
+    Reason.CYCLE_DONE: "cycle ended",
+    Reason.DEPENDENCY_FAILED: "a job it depends on did not succeed",
+    Reason.JOB_EXISTS: "a job of this key exists already; cancel it or use another key",
+    Reason.JOB_UNKNOWN: "no such job; it never existed or its time to live is over",
+    Reason.JOB_ENDED: "the job has ended already",
+    Reason.QUEUE_UNKNOWN: "no such queue; configure it first",
+    Reason.QUEUE_CLOSED: "the queue takes no new jobs; open it or use another",
+    Reason.QUEUE_NOT_A_LEAF: "the queue has child queues; jobs go to leaves",
+    Reason.PARENT_UNKNOWN: "the queue's parent is not configured; configure it first",
+    Reason.PARENT_CYCLE: "the queue would be its own ancestor",
+    Reason.PARENT_HAS_JOBS: "the parent holds {asked} jobs; only a queue without jobs can get children",
+    Reason.QUEUE_NOT_EMPTY: "the queue still holds {asked} jobs or child queues",
+    Reason.VALUE_OUT_OF_RANGE: "value {asked} is out of range; the limit is {limit}",
+    Reason.ROLE_UNKNOWN: "the job has no such role",
+    Reason.ROLE_DUPLICATE: "two roles of the job share a name",
+    Reason.ROLE_MISSING: "a job needs at least one role",
+    Reason.MIN_ABOVE_REPLICAS: "min_available {asked} is above the {limit} replicas",
+    Reason.PRIORITY_CLASS_UNKNOWN: "the policy names no such priority class",
+    Reason.DEPENDENCY_UNKNOWN: "depends on a job that is not known",
+    Reason.NODE_UNKNOWN: "no such node",
+    Reason.CARDS_TAKEN: "{asked} cards asked of the node, {free} of them free",
+    Reason.POD_EXISTS: "this attempt of the pod is known already",
+    Reason.POLICY_UNKNOWN: "no policy of this name",
+    Reason.ACTION_UNKNOWN: "no action of this name",
+    Reason.ARGUMENT_UNKNOWN: "no argument of this name",
+    Reason.ARGUMENT_INVALID: "the argument's value {asked} is not allowed; the limit is {limit}",
+    Reason.FLAG_UNKNOWN: "flag {asked} is not known; the highest known is {limit}",
+    Reason.RESERVATION_WITHOUT_NODES: "a reservation must name its nodes",
+    Reason.RESERVATION_UNKNOWN: "no such reservation",
+    Reason.HOOK_UNKNOWN: "the policy has no hook of this name",
+    Reason.HELD: "held; release it to let it run",
+    Reason.BACKING_OFF: "waits {asked} ns more after a failed attempt",
+    Reason.DEPENDENCY_WAITING: "waits for {asked} jobs it depends on",
+    Reason.QUEUE_DRAINING: "the queue starts no jobs while it drains",
+    Reason.OVERCOMMIT: "demand {asked} is above the {free} left of the admission limit {limit}",
+    Reason.QUEUE_CAPABILITY: "asks {asked}, the queue has {free} left of its capability {limit}",
+    Reason.NO_CYCLE_YET: "no cycle has looked at it yet",
+    Reason.NO_NODES: "the cell has no nodes",
+    Reason.NODE_CORDONED: "cordoned or draining",
+    Reason.NODE_UNREACHABLE: "lost: no heartbeat",
+    Reason.NODE_HAS_UNKNOWN_PODS: "runs pods that are not known here; adopt them or end them",
+    Reason.NODE_RESERVED: "inside a reservation",
+    Reason.TAINT_NOT_TOLERATED: "has a taint that the pod does not tolerate",
+    Reason.LABEL_MISMATCH: "labels do not match the pod's selector",
+    Reason.CARD_MODEL: "has no healthy card of an allowed model",
+    Reason.CARD_MEMORY: "its cards have {free} MiB, {asked} asked",
+    Reason.CARDS_TOO_FEW: "asked {asked} cards, {free} free",
+    Reason.ISLAND_TOO_SMALL: "asked {asked} cards of one island, {free} free in the best",
+    Reason.CARD_SHARE_TOO_SMALL: "asked {asked} milli of one card, {free} free on the best",
+    Reason.CPU_TOO_LITTLE: "asked {asked} milli-cores, {free} free",
+    Reason.MEMORY_TOO_LITTLE: "asked {asked} MiB, {free} free",
+    Reason.POD_SLOTS_TAKEN: "no pod slot is free",
+    Reason.RESOURCE_TOO_LITTLE: "asked {asked} of a named resource, {free} free",
+    Reason.GANG_BELOW_MINIMUM: "{free} of the {asked} pods it needs at once would fit",
+    Reason.NEVER_FITS: "needs {asked} pods at once; all nodes empty would hold {free}",
+    Reason.BEHIND_OTHERS: "{asked} jobs of its queue are ahead",
+    Reason.NODE_FAILED_BEFORE: "a pod of the job failed to start there",
+    Reason.FITS_NEXT_CYCLE: "fits now; the next cycle will place it",
+}

@@ -1,0 +1,2 @@
+if __name__ != "ganger.services":
+    raise ImportError("import ganger.services, not services")

@@ -1,0 +1,104 @@
+"""What the verbs share of their calls: points of a ledger, ledgers and their stores."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from pathlib import Path
+
+import click
+
+from ganger.replay.history import AtOffset, AtSeq, AtTime, Point
+from ganger.replay.traces.source import InputError
+from ganger.streams.log.directory import LedgerReaders
+from ganger.streams.tables.store import STORE_FOLDER, Store, StoreBusy
+
+NEAR_COUNT_MAX = 3
+
+# A ledger of this many records would take years to write; as nanoseconds it is January 1970.
+_FIRST_TIME_NS = 10**15
+_UNITS_NS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
+_OFFSET = re.compile(r"\+((?:\d+(?:\.\d{1,9})?(?:ms|[smhd]))+)", re.ASCII)
+_OFFSET_PART = re.compile(r"(\d+)(?:\.(\d{1,9}))?(ms|[smhd])", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_POINT_REMEDY = (
+    "give a seq (4711), a UTC time (2026-01-31T12:00:00Z), nanoseconds since 1970, or a time since "
+    "the ledger's first record (+90s, +1h30m)"
+)
+
+ledger_argument = click.argument("ledger", metavar="DIR", type=click.Path(path_type=Path))
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
+
+
+class PointType(click.ParamType):
+    """The value of `--at`."""
+
+    name = "SEQ|TIME"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Point:
+        """A point from its text; a point stays one."""
+        return parse_point(value) if isinstance(value, str) else value  # type: ignore[return-value]
+
+
+at_option = click.option(
+    "--at",
+    "point",
+    type=PointType(),
+    help="A point of the past: after record SEQ, or at TIME (UTC as 2026-01-31T12:00:00Z, "
+    "nanoseconds since 1970, or +90s, +1h30m since the first record). Default: the end.",
+)
+
+
+def parse_point(text: str) -> Point:
+    """A point of a ledger from what a user typed.
+
+    Raises:
+        InputError: it is none.
+    """
+    if text.isascii() and text.isdigit():
+        number = int(text)
+        return AtSeq(number) if number < _FIRST_TIME_NS else AtTime(number)
+    if _OFFSET.fullmatch(text):
+        parts = _OFFSET_PART.findall(text)
+        return AtOffset(sum(_part_ns(whole, part, unit) for whole, part, unit in parts))
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError("--at", f"the value is {text!r}", _POINT_REMEDY) from None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return AtTime((time - _EPOCH) // timedelta(microseconds=1) * 1000)
+
+
+def _part_ns(whole: str, fraction: str, unit: str) -> int:
+    scale = _UNITS_NS[unit]
+    return int(whole) * scale + int((fraction or "0").ljust(9, "0")) * scale // 10**9
+
+
+@contextmanager
+def open_store(folder: Path, readers: LedgerReaders) -> Iterator[Store | None]:
+    """The store of a ledger; none, with a word about it, where it cannot be had."""
+    try:
+        store = Store(folder / STORE_FOLDER, readers.ledger)
+    except StoreBusy as error:
+        click.echo(f"Note: {error} Going on without it, which is slower.", err=True)
+        yield None
+        return
+    except OSError as error:
+        click.echo(f"Note: {error}. Going on without a store, which is slower.", err=True)
+        yield None
+        return
+    with store:
+        if store.rebuilt:
+            click.echo(f"Note: the store is built anew: {store.rebuilt}.", err=True)
+        yield store
+
+
+def unknown(field: str, name: str, known: list[str]) -> InputError:
+    """The error for a name that does not exist, with those that look like it."""
+    near = get_close_matches(name, known, NEAR_COUNT_MAX, cutoff=0.5)
+    remedy = f"there is {', '.join(near)}" if near else f"{len(known):,} are known"
+    return InputError(field, f"{name!r} does not occur in the ledger", remedy)

@@ -1,0 +1,92 @@
+"""`ganger log`: what went into a ledger and what came out of it, readable."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from ganger.replay.story import Entry, entries, known_ids, story
+from ganger.replay.traces.source import InputError
+from ganger.schemas.decisions import Decision
+from ganger.schemas.enums import DecisionKind
+from ganger.schemas.records import RECORD_TYPES
+from ganger.services.cli.arguments import json_option, ledger_argument, open_store, unknown
+from ganger.services.cli.events import line, plain_entry
+from ganger.services.cli.render import progress
+from ganger.streams.log.directory import LedgerDirectory, LedgerReaders
+from ganger.streams.tables.story import IdKind, StoryIndex
+
+_RECORD_KINDS = {kind.__name__.lower(): kind.__name__ for kind in RECORD_TYPES}
+_DECISION_KINDS = {kind.name.lower(): kind.name for kind in DecisionKind}
+
+
+@click.command()
+@ledger_argument
+@click.option("--job", metavar="ID", help="Only what touches this job.")
+@click.option("--node", metavar="ID", help="Only what touches this node.")
+@click.option("--kind", metavar="KIND", help="Only this kind of record (PodStarted) or decision (EVICT).")
+@click.option("--from", "from_seq", type=click.IntRange(min=0), help="First seq; default 0.")
+@click.option("--to", "to_seq", type=click.IntRange(min=0), help="Last seq; default the ledger's end.")
+@click.option("--decisions", "with_decisions", is_flag=True, help="Decisions too, after their causes.")
+@json_option
+def log(
+    ledger: Path,
+    job: str | None,
+    node: str | None,
+    kind: str | None,
+    from_seq: int | None,
+    to_seq: int | None,
+    with_decisions: bool,
+    as_json: bool,
+) -> None:
+    """Print the records of the ledger in DIR, one a line.
+
+    With --decisions each record is followed by the decisions it caused. JSON is one object a line; its
+    `seq` is the record's own, in decisions that of their cause.
+    """
+    wanted = None if kind is None else _kind(kind)
+    with_decisions |= wanted in _DECISION_KINDS.values()
+    readers = LedgerDirectory.open_reader(ledger)
+    end = readers.ledger.end()
+    begin = readers.ledger.first_seq if from_seq is None else from_seq
+    stop = end if to_seq is None else min(to_seq + 1, end)
+    if job is None and node is None:
+        found = entries(readers, begin, stop, with_decisions)
+    else:
+        found = _story(ledger, readers, job, node, stop)
+    for entry in found:
+        if entry.seq < begin or (wanted is not None and entry.kind != wanted):
+            continue
+        if with_decisions or not isinstance(entry.event, Decision):
+            click.echo(msgspec.json.encode(plain_entry(entry)) if as_json else line(entry))
+
+
+def _kind(text: str) -> str:
+    """The name of a kind of record or decision, however its letters are written."""
+    found = _RECORD_KINDS.get(text.lower()) or _DECISION_KINDS.get(text.lower())
+    if found is None:
+        raise InputError(
+            "--kind",
+            f"the value is {text!r}",
+            f"give one of {', '.join([*_RECORD_KINDS.values(), *_DECISION_KINDS.values()])}",
+        )
+    return found
+
+
+def _story(
+    folder: Path, readers: LedgerReaders, job: str | None, node: str | None, stop: int
+) -> Iterator[Entry]:
+    """What touches the job, the node, or both if both are given."""
+    total = readers.ledger.end() + readers.decisions.end()
+    with open_store(folder, readers) as store, progress("searching", total) as advance:
+        index = None if store is None else StoryIndex(store)
+        parts = []
+        for option, kind, name in (("--job", IdKind.JOB, job), ("--node", IdKind.NODE, node)):
+            if name is not None:
+                part = story(readers, kind, name, readers.ledger.end(), index, advance)
+                if not part:
+                    raise unknown(option, name, known_ids(readers, kind, index))
+                parts.append(part)
+    both = parts[0] if len(parts) == 1 else [e for e in parts[0] if e in parts[1]]
+    return iter([entry for entry in both if entry.seq < stop])

@@ -1,0 +1,95 @@
+"""`ganger verify`: every decision, computed again and compared."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from ganger.replay.verify import Mismatch, Verification
+from ganger.replay.verify import verify as verify_streams
+from ganger.schemas.codec import decode_decision
+from ganger.services.cli.arguments import json_option, ledger_argument
+from ganger.services.cli.errors import FAILED_CHECK
+from ganger.services.cli.events import plain_decision
+from ganger.services.cli.render import progress
+from ganger.streams.divergence import difference
+from ganger.streams.log.directory import LedgerDirectory
+
+
+@click.command()
+@ledger_argument
+@json_option
+@click.pass_context
+def verify(ctx: click.Context, ledger: Path, as_json: bool) -> None:
+    """Recompute every decision of the ledger in DIR and compare it with the recorded one.
+
+    Reads nothing but the two streams. Ends with 0 if all are equal, with 1 if not or if the ledger
+    does not check.
+    """
+    readers = LedgerDirectory.open_reader(ledger)
+    with progress("verifying", readers.ledger.end()) as advance:
+        found = verify_streams(readers, advance)
+    if as_json:
+        click.echo(msgspec.json.encode(_plain(found)))
+    else:
+        click.echo(_text(ledger, found))
+    if found.unpublished:
+        click.echo(
+            f"Note: {found.unpublished:,} decisions of the last group of records are not published "
+            "yet; the next start of the ledger's owner does that.",
+            err=True,
+        )
+    ctx.exit(0 if found.is_equal else FAILED_CHECK)
+
+
+def _plain(found: Verification) -> dict[str, Any]:
+    return {
+        "records": found.records,
+        "decisions": found.decisions,
+        "mismatches": found.mismatches,
+        "first_mismatch": _plain_mismatch(found.first_mismatch),
+        "digest": found.digest.hex(),
+        "chain": found.chain.hex(),
+        "records_per_cpu_second": _rate(found),
+    }
+
+
+def _plain_mismatch(mismatch: Mismatch | None) -> dict[str, Any] | None:
+    if mismatch is None:
+        return None
+    return {
+        "seq": mismatch.seq,
+        "index": mismatch.index,
+        "recorded": _plain_payload(mismatch.recorded),
+        "computed": _plain_payload(mismatch.computed),
+    }
+
+
+def _plain_payload(payload: bytes) -> dict[str, Any] | str | None:
+    """The decision; its bytes where they are none; nothing where there is nothing."""
+    if not payload:
+        return None
+    try:
+        return plain_decision(decode_decision(payload))
+    except (ValueError, LookupError):
+        return payload.hex()
+
+
+def _text(ledger: Path, found: Verification) -> str:
+    lines = [
+        f"{ledger}: {found.records:,} records lead to {found.decisions:,} decisions: "
+        + ("all equal" if found.is_equal else f"{found.mismatches:,} differ from those recorded"),
+        f"digest  {found.digest.hex()}",
+        f"chain   {found.chain.hex()}",
+        f"speed   {_rate(found):,} records per CPU-second",
+    ]
+    first = found.first_mismatch
+    if first is not None:
+        what = difference(first.recorded, first.computed, is_decision=True)
+        lines.insert(1, f"first   seq {first.seq}, decision {first.index}: {what}")
+    return "\n".join(lines)
+
+
+def _rate(found: Verification) -> int:
+    return round(found.records / found.cpu_seconds) if found.cpu_seconds > 0 else 0

@@ -1,0 +1,291 @@
+"""The kernel over two logs: records go into the ledger, decisions come out of it, in that order.
+
+Whoever runs a cell runs this. It knows neither topics nor files nor clocks; it keeps the one promise
+that no decision is published before its cause is safe. Two ways to take records:
+
+* `apply`, for live running: append the group, sync, step each record, append the decisions. A full
+  disk leaves the state as it was, so the group can be given again when there is room.
+* `ahead` and `commit`, for simulation, where the next record depends on the last decision: step at
+  once, hold records and decisions back, write them in groups. Nobody sees anything before `commit`.
+  The state runs ahead of the ledger, so after a failed write the engine is dead.
+
+Recovery is the same fold: the state of the newest checkpoint that fits, or of an empty cell, then the
+ledger's records, each decision compared with the one recorded, missing ones appended.
+"""
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Self
+
+from ganger.schemas.codec import decode_decision, decode_record
+from ganger.schemas.decisions import Decision
+from ganger.schemas.encoding import decision_payload, encode_record
+from ganger.schemas.records import Record
+from ganger.streams.checkpoint import Checkpoint, SnapshotStore, pack, unpack
+from ganger.streams.divergence import Divergence
+from ganger.streams.kernel.state import State
+from ganger.streams.kernel.step import step
+from ganger.streams.log.errors import LedgerFull, LogError
+from ganger.streams.log.protocol import Log, LogReader
+
+GROUP_RECORDS_MAX = 1024
+"""Most records that are acknowledged together: what a crash can undo of a simulation."""
+
+_DECISIONS_MAX = 1 << 16
+"""Most decisions in one group; some 16 MiB."""
+
+
+class EngineDead(RuntimeError):
+    """A write failed while the state was ahead of the ledger. Open the logs anew and recover."""
+
+
+class DecisionsHeld(Exception):
+    """The records are in the ledger and the state; there was no room for their decisions.
+
+    The records must not be given again. `publish` brings the decisions out when there is room.
+    """
+
+
+def chain_seed(cell: str, fingerprint: bytes, arguments: bytes) -> bytes:
+    """The decision chain before the first decision: 32 bytes that name the cell and its run."""
+    seed = sha256(b"ganger decisions\0")
+    for part in (cell.encode(), fingerprint, arguments):
+        seed.update(len(part).to_bytes(8, "big") + part)
+    return seed.digest()
+
+
+def seed_of(log: LogReader) -> bytes:
+    """The `chain_seed` of the ledger that a log belongs to."""
+    return chain_seed(log.cell, log.fingerprint, log.arguments)
+
+
+class Engine:
+    """One cell's state with the two logs it is written in.
+
+    Attributes:
+        state: the kernel's; to be read, never to be changed from outside.
+        decision_count: decisions so far, held ones included: the next one's position in its log.
+    """
+
+    def __init__(
+        self,
+        ledger: Log,
+        decisions: Log,
+        state: State,
+        decision_count: int,
+        snapshots: SnapshotStore | None,
+    ) -> None:
+        """Use `create` or `recover`."""
+        self.state = state
+        self.decision_count = decision_count
+        self._ledger = ledger
+        self._decisions = decisions
+        self._snapshots = snapshots
+        self._staged: list[bytes] = []
+        self._held: list[Decision] = []  # to be published
+        self._written_count = 0  # of `_held`, where only a part found room
+        self._failure: Exception | None = None
+
+    @classmethod
+    def create(cls, ledger: Log, decisions: Log, snapshots: SnapshotStore | None = None) -> Self:
+        """The engine of an empty cell.
+
+        Raises:
+            ValueError: a log holds something already.
+        """
+        for log, name in ((ledger, "ledger"), (decisions, "decisions")):
+            if log.end() > 0:
+                raise ValueError(f"{name}: holds {log.end()} records; use recover")
+        return cls(ledger, decisions, State(ledger.cell, seed_of(ledger)), 0, snapshots)
+
+    @classmethod
+    def recover(cls, ledger: Log, decisions: Log, snapshots: SnapshotStore | None = None) -> Self:
+        """The engine of a cell as its ledger has it; missing decisions are appended.
+
+        Raises:
+            Divergence: a recorded decision is not the one that its record causes.
+            LogCorrupt: a log does not check.
+            LedgerFull: no room for the missing decisions; nothing is lost, try again.
+        """
+        end = ledger.end()
+        found = _checkpoint(ledger, decisions, snapshots, end)
+        engine = cls(ledger, decisions, found.state, found.position, snapshots)
+        recorded = _payloads(decisions, found.position)
+        for seq, payload in _numbered(ledger, found.state.next_seq):
+            for decision in step(engine.state, seq, decode_record(payload)):
+                engine._republish(decision, next(recorded, b""))
+        surplus = next(recorded, b"")
+        if surplus:
+            raise Divergence(_cause_of(surplus), surplus, b"", is_decision=True)
+        engine.publish()
+        return engine
+
+    @property
+    def staged_count(self) -> int:
+        """Records taken by `ahead` and not yet in the ledger."""
+        return len(self._staged)
+
+    @property
+    def committed_seq(self) -> int:
+        """Records that are in the ledger."""
+        return self.state.next_seq - len(self._staged)
+
+    def apply(self, records: Sequence[Record]) -> list[Decision]:
+        """Take a group of records and return their decisions, which are published by then.
+
+        Raises:
+            EncodeError: a record has no bytes; nothing was taken.
+            LedgerFull: no room for the records; nothing was taken, give them again.
+            DecisionsHeld: the records were taken and their decisions wait for room, or earlier
+                ones still do.
+            LedgerFailed: the disk's content is unknown; the process should stop.
+        """
+        self._check_alive()
+        if self._staged:
+            raise ValueError(f"apply: {len(self._staged)} records are staged; commit them first")
+        if self._held:
+            raise DecisionsHeld(f"{len(self._held)} decisions wait for room; call publish first")
+        payloads = [encode_record(record) for record in records]
+        first_seq = self._ledger.append(payloads)
+        for seq, record in enumerate(records, first_seq):
+            self._hold(step(self.state, seq, record))
+        try:
+            return self.publish()
+        except LedgerFull as error:
+            raise DecisionsHeld(
+                f"{len(records)} records from seq {first_seq} are in the ledger, their "
+                f"{len(self._held)} decisions are not published: {error} Then call publish"
+            ) from error
+
+    def publish(self) -> list[Decision]:
+        """Append the decisions held back, if any, and return them.
+
+        Raises:
+            LedgerFull: still no room; call it again when there is.
+        """
+        self._check_alive()
+        held = self._held
+        while self._written_count < len(held):
+            group = held[self._written_count : self._written_count + _DECISIONS_MAX]
+            self._decisions.append([decision_payload(decision) for decision in group])
+            self._written_count += len(group)
+        self._held = []
+        self._written_count = 0
+        return held
+
+    def ahead(self, record: Record) -> list[Decision]:
+        """Take a record before it is in the ledger; its decisions, for none but the simulator.
+
+        A full group is committed first.
+
+        Raises:
+            EncodeError: the record has no bytes; nothing was taken.
+            EngineDead: a commit failed, now or before.
+        """
+        if self._failure is not None:
+            self._check_alive()
+        staged = self._staged
+        if len(staged) >= GROUP_RECORDS_MAX:
+            self.commit()
+            staged = self._staged
+        payload = encode_record(record)
+        state = self.state
+        decisions = step(state, state.next_seq, record)
+        staged.append(payload)
+        if decisions:
+            self._held += decisions
+            self.decision_count += len(decisions)
+        return decisions
+
+    def commit(self) -> None:
+        """Write what `ahead` took: the records, then, once they are safe, their decisions.
+
+        Raises:
+            LogError: the engine is dead now; the ledger holds a whole number of groups.
+            EngineDead: it was before.
+        """
+        self._check_alive()
+        try:
+            self._ledger.append(self._staged)
+            self._staged = []
+            self.publish()
+        except (LogError, Divergence) as error:
+            self._failure = error
+            raise
+
+    def save_checkpoint(self) -> None:
+        """Keep the state as of now in the snapshot store, if there is one.
+
+        Raises:
+            ValueError: records are staged or decisions held back: the logs do not have them yet.
+        """
+        if self._snapshots is None:
+            return
+        if self._staged or self._held:
+            raise ValueError(f"save_checkpoint: {len(self._staged)} records are not committed")
+        self._snapshots.save(self.state.next_seq, pack(self.state, self.decision_count))
+
+    def _hold(self, decisions: list[Decision]) -> None:
+        self._held += decisions
+        self.decision_count += len(decisions)
+
+    def _republish(self, decision: Decision, recorded: bytes) -> None:
+        """Compare a decision with the recorded one; where there is none, it is yet to come."""
+        self.decision_count += 1
+        if not recorded:
+            self._held.append(decision)
+            if len(self._held) >= GROUP_RECORDS_MAX:
+                self.publish()
+            return
+        payload = decision_payload(decision)
+        if payload != recorded:
+            raise Divergence(decision.cause_seq, recorded, payload, is_decision=True)
+
+    def _check_alive(self) -> None:
+        if self._failure is not None:
+            raise EngineDead(
+                f"an earlier write failed ({self._failure}); open the logs anew and recover"
+            ) from self._failure
+
+
+def _checkpoint(
+    ledger: Log, decisions: Log, snapshots: SnapshotStore | None, end: int
+) -> Checkpoint:
+    """The newest checkpoint that fits both logs, else the empty cell."""
+    found = None if snapshots is None else snapshots.newest(end)
+    while snapshots is not None and found is not None:
+        seq, data = found
+        try:
+            checkpoint = unpack(data)
+        except ValueError:
+            checkpoint = None
+        if checkpoint is not None and _fits(checkpoint, seq, ledger, decisions):
+            return checkpoint
+        found = snapshots.newest(seq - 1)
+    return Checkpoint(State(ledger.cell, seed_of(ledger)), 0)
+
+
+def _fits(checkpoint: Checkpoint, seq: int, ledger: Log, decisions: Log) -> bool:
+    """Whether a checkpoint is of this ledger: its last decision stands where it says.
+
+    The decision carries the chain over all before it, so this compares every one of them.
+    """
+    state, position = checkpoint
+    if (state.cell, state.next_seq) != (ledger.cell, seq) or not 0 < position <= decisions.end():
+        return False
+    last = next(_payloads(decisions, position - 1))
+    return decode_decision(last).chain == state.chain
+
+
+def _payloads(log: LogReader, from_seq: int) -> Iterator[bytes]:
+    for _, group in log.read_groups(from_seq):
+        yield from group
+
+
+def _numbered(log: LogReader, from_seq: int) -> Iterator[tuple[int, bytes]]:
+    for first_seq, group in log.read_groups(from_seq):
+        yield from enumerate(group, first_seq)
+
+
+def _cause_of(payload: bytes) -> int:
+    return decode_decision(payload).cause_seq

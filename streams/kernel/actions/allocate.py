@@ -1,0 +1,52 @@
+"""allocate: place admitted jobs, queues by share, jobs by order key, each gang whole or not at all."""
+
+from ganger.schemas.enums import DecisionKind, Phase, Tier
+from ganger.streams.kernel import quota
+from ganger.streams.kernel.entities import Job
+from ganger.streams.kernel.lifecycle import move_job
+from ganger.streams.kernel.lines import line_up
+from ganger.streams.kernel.placement import place_job
+from ganger.streams.kernel.session import QueueOrder, Session
+from ganger.streams.kernel.state import State
+from ganger.streams.kernel.statement import Statement
+
+
+def run(session: Session) -> None:
+    """Try jobs until none is left that has not been placed or refused."""
+    state = session.state
+    waiting = state.indexes.inqueue
+    waiting.wake()
+    if not waiting.active:
+        return
+    order = QueueOrder(state, waiting)
+    statement = Statement(state)
+    while (queue := order.best()) is not None:
+        found = waiting.first(queue.index)
+        if found is None:
+            order.drop(queue)
+            continue
+        job, group = found
+        if waiting.is_failed(group):
+            waiting.block(group)
+            continue
+        refusal = place_job(state, statement, job)
+        if refusal is None:
+            session.started += statement.commit(job, DecisionKind.ALLOCATE, Tier.MAIN)
+            _placed(state, job)
+            order.served(queue)
+        elif refusal.queue >= 0:
+            waiting.block_by(group, refusal.queue)
+        else:
+            waiting.block(group)
+
+
+def _placed(state: State, job: Job) -> None:
+    state.indexes.inqueue.remove(job)
+    state.indexes.zero.pop(job.seq, None)
+    job.last_tier = Tier.MAIN
+    if job.phase is Phase.INQUEUE:
+        quota.disclaim(state, job)
+        move_job(state, job, Phase.ALLOCATED)
+    else:
+        state.touch(job)
+    line_up(state, job)

@@ -1,0 +1,58 @@
+"""backfill: place pods that ask for nothing at once, wherever a pod slot is free.
+
+They do not wait for their gang: a zero-request pod costs nothing and counts as placed for it.
+"""
+
+from ganger.schemas.enums import DecisionKind, Phase, Tier
+from ganger.streams.kernel import quota
+from ganger.streams.kernel.entities import Job
+from ganger.streams.kernel.lifecycle import move_job
+from ganger.streams.kernel.lines import line_up, order_key, step_out
+from ganger.streams.kernel.resources import Shape
+from ganger.streams.kernel.session import Session
+from ganger.streams.kernel.statement import Statement
+
+
+def run(session: Session) -> None:
+    """Place what fits, jobs in order of their keys; skipped while nothing has changed for them."""
+    state = session.state
+    indexes = state.indexes
+    if not indexes.zero or not indexes.zero_grew:
+        return
+    indexes.zero_grew = False
+    full: dict[Shape, bool] = {}  # shapes that found no node in this cycle
+    statement = Statement(state)
+    for job in sorted(indexes.zero.values(), key=lambda job: order_key(state, job)):
+        _place(statement, job, full)
+        if statement.operations:
+            _commit(session, statement, job)
+
+
+def _place(statement: Statement, job: Job, full: dict[Shape, bool]) -> None:
+    state = statement.state
+    for role, shape in enumerate(job.shape.shapes):
+        if not shape.is_empty:
+            continue
+        for _ in range(job.roles[role].pending()):
+            if shape in full and not job.avoid:
+                break
+            node = state.indexes.nodes.seek(shape, job.avoid, state.policy.spread)
+            if node is None:
+                if not job.avoid:
+                    full[shape] = True
+                break
+            statement.hold(role, shape, node, (0,))
+
+
+def _commit(session: Session, statement: Statement, job: Job) -> None:
+    state = session.state
+    step_out(state, job)
+    session.started += statement.commit(job, DecisionKind.BACKFILL, Tier.BACKFILL)
+    if job.last_tier is Tier.UNKNOWN:
+        job.last_tier = Tier.BACKFILL
+    if job.phase is Phase.INQUEUE and job.shape.all_empty:
+        quota.disclaim(state, job)
+        move_job(state, job, Phase.ALLOCATED)
+    else:
+        state.touch(job)
+    line_up(state, job)

@@ -1,0 +1,75 @@
+"""enqueue: admit pending jobs while the policies' admission rules allow. No placement."""
+
+from ganger.schemas.enums import DecisionKind, Phase
+from ganger.schemas.reasons import Reason
+from ganger.streams.kernel import quota
+from ganger.streams.kernel.decide import say_of_job
+from ganger.streams.kernel.entities import Job
+from ganger.streams.kernel.lifecycle import move_job
+from ganger.streams.kernel.lines import line_up
+from ganger.streams.kernel.resources import CARDS, UNBOUND, Need
+from ganger.streams.kernel.session import QueueOrder, Session
+from ganger.streams.kernel.state import Refusal, State
+
+
+def run(session: Session, asks: bool) -> None:
+    """Admit in queue and job order. `asks`: by the admission rules; else everything."""
+    state = session.state
+    gate = state.indexes.gate
+    if state.indexes.gate_grew:
+        state.indexes.gate_grew = False
+        gate.grow(*_headroom(state))
+        gate.wake()
+    if not gate.active:
+        return
+    order = QueueOrder(state, gate)
+    while (queue := order.best()) is not None:
+        found = gate.first(queue.index)
+        if found is None:
+            order.drop(queue)
+            continue
+        job, group = found
+        if gate.is_failed(group):
+            gate.block(group)
+            continue
+        refusal = _ask(state, job) if asks else None
+        if refusal is None:
+            _admit(state, job)
+            order.served(queue)
+        elif refusal.queue >= 0:
+            gate.block_by(group, refusal.queue)
+        else:
+            gate.block(group)
+
+
+def _ask(state: State, job: Job) -> Refusal | None:
+    for admission in state.policy.admissions:
+        refusal = admission(state, job)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def _admit(state: State, job: Job) -> None:
+    state.indexes.gate.remove(job)
+    move_job(state, job, Phase.INQUEUE)
+    quota.claim(state, job)
+    line_up(state, job)
+    say_of_job(
+        state,
+        DecisionKind.ADMIT,
+        job.request.job,
+        Reason.WITHIN_LIMITS,
+        job.shape.min_needs[0][0],
+        max(0, state.total[CARDS] - state.used[CARDS]),
+        state.total[CARDS],
+    )
+
+
+def _headroom(state: State) -> Need:
+    """No job whose minimum asks more than this of any resource can be admitted now."""
+    cards = cpu = memory = UNBOUND
+    for bound in state.policy.headrooms:
+        room = bound(state)
+        cards, cpu, memory = min(cards, room[0]), min(cpu, room[1]), min(memory, room[2])
+    return cards, cpu, memory

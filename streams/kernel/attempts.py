@@ -1,0 +1,180 @@
+"""Ends: of attempts, and of the jobs whose last attempt it was. Shared by handlers and cycle.
+
+A job that is to end while attempts of it live goes through RELEASING: they are told to end, and it
+reaches its terminal phase when the last has been released.
+"""
+
+from ganger.schemas.enums import DecisionKind, Phase
+from ganger.schemas.reasons import Reason
+from ganger.streams.kernel import occupancy, quota
+from ganger.streams.kernel.decide import say_evict, say_of_job
+from ganger.streams.kernel.entities import ENDED, Job, Pod
+from ganger.streams.kernel.lifecycle import move_job, move_pod
+from ganger.streams.kernel.lines import line_up, step_out
+from ganger.streams.kernel.state import State
+from ganger.streams.kernel.timers import Wake
+
+
+def find(state: State, job_key: str, index: int, attempt: int) -> tuple[Job, Pod] | None:
+    """The live attempt a fact speaks of; none for late facts and strangers."""
+    seq = state.job_by_key.get(job_key)
+    if seq is None:
+        return None
+    job = state.jobs[seq]
+    pod = job.pods.get(index) if job.pods else None
+    if pod is None or pod.attempt != attempt:
+        pod = state.indexes.ghosts.get((seq, index, attempt))
+    return None if pod is None else (job, pod)
+
+
+def evict(state: State, job: Job, pod: Pod, reason: Reason) -> None:
+    """Tell an attempt to end, unless it has been told."""
+    if pod.phase is Phase.RELEASING:
+        return
+    move_pod(state, pod, Phase.RELEASING)
+    pod.evict_seq = state.cause
+    pod.evict_reason = reason
+    role = job.shape.roles[pod.index % len(job.roles)].name
+    say_evict(state, job, role, pod, state.nodes[pod.node].report.node, reason)
+
+
+def detach(state: State, job: Job, pod: Pod) -> None:
+    """The job gives up a live attempt, to have its pod placed again; the node still holds it."""
+    assert pod.phase is Phase.RELEASING
+    _leave(state, job, pod)
+    _return(state, job, pod)
+    state.indexes.ghosts[(pod.job, pod.index, pod.attempt)] = pod
+
+
+def end_attempt(state: State, job: Job, pod: Pod, phase: Phase) -> None:
+    """An attempt is over in a terminal phase; its cards are free. The job is not settled yet."""
+    move_pod(state, pod, phase)
+    pod.is_gone = True
+    ghost = state.indexes.ghosts.pop((pod.job, pod.index, pod.attempt), None)
+    if ghost is None:
+        _leave(state, job, pod)
+        if phase is Phase.SUCCEEDED:
+            job.roles[pod.index % len(job.roles)].succeeded += 1
+        else:
+            _return(state, job, pod)
+    occupancy.release(state, state.nodes[pod.node], pod)
+    state.touch(job)
+
+
+def _leave(state: State, job: Job, pod: Pod) -> None:
+    assert job.pods is not None and job.pods[pod.index] is pod
+    del job.pods[pod.index]
+    job.roles[pod.index % len(job.roles)].live -= 1
+    quota.charge(state, state.queues[job.queue], pod.shape.charges, -1)
+
+
+def _return(state: State, job: Job, pod: Pod) -> None:
+    """The pod is to be placed again, if its role still has a place for it."""
+    if job.attempts is None:
+        job.attempts = {}
+    job.attempts[pod.index] = pod.attempt
+    role = job.roles[pod.index % len(job.roles)]
+    local = pod.index // len(job.roles)
+    if local < role.replicas:
+        role.returned = sorted([*(role.returned or ()), local])
+        quota.expect(state.queues[job.queue], pod.shape.charges, 1)
+
+
+def settle(state: State, job: Job) -> None:
+    """After attempts of a job ended or its facts changed: end it, or put it where it belongs now.
+
+    It must stand in no line.
+    """
+    state.touch(job)
+    if job.phase in ENDED:
+        return
+    if job.ending is not Phase.UNKNOWN:
+        if not job.pods:
+            _end(state, job, job.ending)
+        elif job.phase is not Phase.RELEASING:
+            move_job(state, job, Phase.RELEASING)
+        return
+    if not job.pods:
+        if not any(role.pending() for role in job.roles):
+            job.reason = Reason.ALL_PODS_SUCCEEDED
+            job.asked = sum(role.succeeded for role in job.roles)
+            _end(state, job, Phase.SUCCEEDED)
+            return
+        if job.phase in (Phase.ALLOCATED, Phase.RUNNING):
+            move_job(state, job, Phase.INQUEUE)
+            quota.claim(state, job)
+    line_up(state, job)
+
+
+def end_job(
+    state: State, job: Job, phase: Phase, reason: Reason, asked: int = 0, limit: int = 0
+) -> None:
+    """Bring a job to an end: its live attempts are evicted first. It may stand in a line."""
+    if job.ending is not Phase.UNKNOWN or job.phase in ENDED:
+        return
+    step_out(state, job)
+    job.ending = phase
+    job.reason, job.asked, job.limit = reason, asked, limit
+    for index in sorted(job.pods or ()):
+        assert job.pods is not None
+        evict(state, job, job.pods[index], reason)
+    settle(state, job)
+
+
+def _end(state: State, job: Job, phase: Phase) -> None:
+    """The job is over. Jobs that depend on it go on, or end too; chains of them one by one."""
+    work = [(job, phase)]
+    while work:
+        ended, terminal = work.pop(0)
+        _close(state, ended, terminal)
+        for seq in state.indexes.dependents.pop(ended.seq, ()):
+            other = state.jobs.get(seq)
+            if other is None or other.phase in ENDED:
+                continue
+            step_out(state, other)
+            other.dependencies = tuple(d for d in other.dependencies if d != ended.seq)
+            state.touch(other)
+            if terminal is Phase.SUCCEEDED:
+                line_up(state, other)
+            elif other.ending is Phase.UNKNOWN:
+                other.ending = Phase.FAILED
+                other.reason, other.asked, other.limit = Reason.DEPENDENCY_FAILED, 0, 0
+                work.append((other, Phase.FAILED))  # it waited, so it has no live attempts
+
+
+def _close(state: State, job: Job, phase: Phase) -> None:
+    quota.disclaim(state, job)
+    queue = state.queues[job.queue]
+    for role, shape in zip(job.roles, job.shape.shapes, strict=True):
+        quota.expect(queue, shape.charges, -role.pending())
+    for level in queue.chain:
+        level.jobs -= 1
+    move_job(state, job, phase)
+    job.ended_ns = state.now_ns
+    state.indexes.timers.at(job.ended_ns + ttl_ns(state, job), Wake.JOB_TTL, job.seq)
+    say_of_job(
+        state,
+        DecisionKind.FINISH,
+        job.request.job,
+        job.reason,
+        job.asked,
+        0,
+        job.limit,
+        job.last_tier,
+    )
+
+
+def ttl_ns(state: State, job: Job) -> int:
+    """How long the job is remembered after its end."""
+    ttl = job.request.ttl_ns
+    return state.policy.settings.ttl_ns if ttl < 0 else ttl
+
+
+def forget(state: State, job: Job) -> None:
+    """Drop an ended job from the state; its key may be used again."""
+    assert job.phase in ENDED
+    del state.jobs[job.seq]
+    del state.job_by_key[job.request.job]
+    state.shapes.drop(job.shape)
+    job.is_gone = True
+    state.touch(job)

@@ -1,0 +1,177 @@
+"""Saying decisions: the one place that makes them, numbers them and extends the chain."""
+
+from hashlib import sha256
+
+from ganger.schemas.decisions import Decision
+from ganger.schemas.encoding import decision_body
+from ganger.schemas.enums import DecisionKind, Tier
+from ganger.schemas.reasons import Reason
+from ganger.schemas.records import CardSpan
+from ganger.streams.kernel.entities import Job, Pod
+from ganger.streams.kernel.state import State
+from ganger.streams.kernel.topology import spans
+
+_NO_CARDS: tuple[CardSpan, ...] = ()
+
+
+def say(state: State, decision: Decision) -> None:
+    """Extend the chain over a decision and put it out."""
+    body = decision_body(decision)
+    decision.body = body
+    decision.chain = state.chain = sha256(state.chain + body).digest()
+    state.decision_index += 1
+    state.outbox.append(decision)
+
+
+def say_placed(
+    state: State, kind: DecisionKind, job: Job, role: str, pod: Pod, node: str, free: int
+) -> None:
+    """ALLOCATE or BACKFILL of one pod. `free`: milli-cards the node had free before."""
+    shape = pod.shape
+    say(
+        state,
+        Decision(
+            state.cell,
+            state.cause,
+            state.decision_index,
+            state.now_ns,
+            kind,
+            job.request.job,
+            role,
+            pod.index,
+            pod.attempt,
+            node,
+            spans(pod.mask) if pod.mask else _NO_CARDS,
+            pod.card_milli,
+            pod.card_memory,
+            pod.tier,
+            0,
+            "",
+            Reason.PLACED_WITHOUT_RESOURCES if shape.is_empty else Reason.PLACED_IN_TURN,
+            shape.cards_milli,
+            free,
+            0,
+            state.policy.digest,
+            0,
+            0,
+            0,
+            b"",
+        ),
+    )
+
+
+def say_evict(state: State, job: Job, role: str, pod: Pod, node: str, reason: Reason) -> None:
+    """EVICT of one attempt."""
+    say(
+        state,
+        Decision(
+            state.cell,
+            state.cause,
+            state.decision_index,
+            state.now_ns,
+            DecisionKind.EVICT,
+            job.request.job,
+            role,
+            pod.index,
+            pod.attempt,
+            node,
+            spans(pod.mask) if pod.mask else _NO_CARDS,
+            pod.card_milli,
+            pod.card_memory,
+            pod.tier,
+            0,
+            "",
+            reason,
+            job.asked,
+            0,
+            job.limit,
+            state.policy.digest,
+            0,
+            0,
+            0,
+            b"",
+        ),
+    )
+
+
+def say_of_job(
+    state: State,
+    kind: DecisionKind,
+    job: str,
+    reason: Reason,
+    asked: int = 0,
+    free: int = 0,
+    limit: int = 0,
+    tier: Tier = Tier.UNKNOWN,
+) -> None:
+    """ADMIT, FINISH of a job; REJECT of a request (`job` empty when it was about none)."""
+    say(
+        state,
+        Decision(
+            state.cell,
+            state.cause,
+            state.decision_index,
+            state.now_ns,
+            kind,
+            job,
+            "",
+            -1,
+            0,
+            "",
+            _NO_CARDS,
+            0,
+            0,
+            tier,
+            0,
+            "",
+            reason,
+            asked,
+            free,
+            limit,
+            state.policy.digest,
+            0,
+            0,
+            0,
+            b"",
+        ),
+    )
+
+
+def reject(state: State, reason: Reason, job: str = "", asked: int = 0, limit: int = 0) -> None:
+    """REJECT: a request was refused and changed nothing. `cause_seq` says which request."""
+    say_of_job(state, DecisionKind.REJECT, job, reason, asked, 0, limit)
+
+
+def say_cycle_closed(state: State, started: int, evicted: int, digest: bytes) -> None:
+    """CYCLE_CLOSED: counts of the cycle and the digest of the state after it."""
+    say(
+        state,
+        Decision(
+            state.cell,
+            state.cause,
+            state.decision_index,
+            state.now_ns,
+            DecisionKind.CYCLE_CLOSED,
+            "",
+            "",
+            -1,
+            0,
+            "",
+            _NO_CARDS,
+            0,
+            0,
+            Tier.UNKNOWN,
+            0,
+            "",
+            Reason.CYCLE_DONE,
+            0,
+            0,
+            0,
+            state.policy.digest,
+            started,
+            evicted,
+            state.waiting_count,
+            digest,
+        ),
+    )
+

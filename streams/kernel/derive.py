@@ -1,0 +1,137 @@
+"""Making everything derived again from the primary facts: after a snapshot, a new policy, a new queue."""
+
+from ganger.schemas.enums import Phase
+from ganger.streams.kernel import occupancy, quota
+from ganger.streams.kernel.digest import event_term, seal
+from ganger.streams.kernel.entities import ENDED, Job
+from ganger.streams.kernel.lifecycle import WAITING
+from ganger.streams.kernel.lines import line_up
+from ganger.streams.kernel.attempts import ttl_ns
+from ganger.streams.kernel.state import Indexes, State
+from ganger.streams.kernel.timers import Wake
+from ganger.streams.kernel.waiting import Waiting
+
+
+def rebuild(state: State) -> bytes:
+    """Everything. Returns the digest. O(all entities)."""
+    state.indexes = Indexes(state.nodes, state.jobs)
+    for job in state.jobs.values():
+        job.claims = job.phase is Phase.INQUEUE
+    for node in state.nodes:
+        node.bucket = None
+        node.partial = ()
+        node.labels = {}
+        for pod in node.pods.values():
+            owner = state.jobs[pod.job]
+            if owner.pods is None or owner.pods.get(pod.index) is not pod:
+                state.indexes.ghosts[(pod.job, pod.index, pod.attempt)] = pod
+    refresh_reserved(state)
+    for node in state.nodes:
+        occupancy.recount(state, node)
+    occupancy.recount_total(state)
+    read_queues(state)
+    recount_queues(state)
+    rebuild_lines(state)
+    rebuild_timers(state)
+    state.waiting_count = sum(1 for job in state.jobs.values() if job.phase in WAITING)
+    for job in state.jobs.values():
+        for seq in job.dependencies:
+            state.indexes.dependents.setdefault(seq, []).append(job.seq)
+    for waiting in state.indexes.dependents.values():
+        waiting.sort()
+    return retouch(state)
+
+
+def refresh_reserved(state: State) -> None:
+    """Which nodes are inside an active reservation."""
+    reserved = {
+        node: True
+        for r in state.reservations.values()
+        if r.from_ns <= state.clock_ns < r.to_ns
+        for node in r.nodes
+    }
+    for node in state.nodes:
+        node.is_reserved = node.report.node in reserved
+
+
+def read_queues(state: State) -> None:
+    """Bounds and links of the queue tree from the queues' configurations."""
+    table = state.table
+    for queue in state.queues:
+        config = queue.config
+        queue.guarantee = table.vector(config.guarantee)
+        queue.capability = table.vector(config.capability)
+        queue.given = table.vector(config.deserved)
+    quota.widen(state)
+    quota.relink(state)
+
+
+def recount_queues(state: State) -> None:
+    """Counts of the queue tree, and of the cell, from jobs and pods."""
+    width = len(state.table.names)
+    state.used = [0] * width
+    state.admitted = [0] * width
+    for queue in state.queues:
+        queue.used = [0] * width
+        queue.admitted = [0] * width
+        queue.waiting = [0] * width
+        queue.jobs = 0
+    for job in state.jobs.values():
+        if job.phase not in ENDED:
+            _count_job(state, job)
+    state.indexes.gate_grew = True
+
+
+def _count_job(state: State, job: Job) -> None:
+    queue = state.queues[job.queue]
+    for level in queue.chain:
+        level.jobs += 1
+    for pod in (job.pods or {}).values():
+        quota.charge(state, queue, pod.shape.charges, 1)
+    for role, shape in zip(job.roles, job.shape.shapes, strict=True):
+        quota.expect(queue, shape.charges, role.pending())
+    if job.claims:
+        job.claims = False
+        quota.claim(state, job)
+
+
+def rebuild_lines(state: State) -> None:
+    """Waiting jobs in the order that the policy in force gives them."""
+    indexes = state.indexes
+    indexes.gate = Waiting(state.jobs, by_pod=False)
+    indexes.inqueue = Waiting(state.jobs, by_pod=True)
+    indexes.zero = {}
+    indexes.gate_grew = True
+    for job in state.jobs.values():
+        job.key = None
+    for job in state.jobs.values():
+        line_up(state, job)
+
+
+def rebuild_timers(state: State) -> None:
+    """What time alone may change."""
+    timers = state.indexes.timers
+    for reservation in state.reservations.values():
+        timers.at(reservation.from_ns, Wake.RESERVATION)
+        timers.at(reservation.to_ns, Wake.RESERVATION)
+    for job in state.jobs.values():
+        if job.phase in ENDED:
+            timers.at(job.ended_ns + ttl_ns(state, job), Wake.JOB_TTL, job.seq)
+        if job.not_before_ns > state.clock_ns:
+            timers.at(job.not_before_ns, Wake.JOB_BACKOFF, job.seq)
+        for pod in (job.pods or {}).values():
+            if pod.phase is Phase.ALLOCATED:
+                due = pod.allocated_ns + state.policy.settings.start_timeout_ns
+                timers.at(due, Wake.POD_START, pod.job, pod.index, pod.attempt)
+
+
+def retouch(state: State) -> bytes:
+    """Make every digest term again. Returns the digest."""
+    state.digest = sum(event_term(event_id) for event_id in state.event_ids)
+    state.dirty = []
+    pods = [pod for node in state.nodes for pod in node.pods.values()]
+    for entity in (*state.nodes, *state.queues, *state.jobs.values(), *pods):
+        entity.term = 0
+        entity.is_dirty = False
+        state.touch(entity)
+    return seal(state)

@@ -1,0 +1,174 @@
+"""The entities of a cell: nodes, queues, jobs and their pods.
+
+Primary facts are what a snapshot holds and the digest covers; each field says when it is derived
+instead (kept for speed, made again by `rebuild`, checked by `invariants`). Entities refer to each other
+by id: nodes and queues by their place in a list that only grows, jobs by the seq of the record that
+made them. Nobody but the handlers and the statement of a cycle changes any of it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ganger.schemas.enums import Phase, Tier
+from ganger.schemas.reasons import Reason
+from ganger.schemas.records import (
+    JobSubmitRequested,
+    NodeReport,
+    QueueConfigured,
+)
+from ganger.streams.kernel.resources import JobShape, Shape
+from ganger.streams.kernel.topology import Bucket, NodeClass
+
+ROOT = -1
+"""The parent of top-level queues; no queue has this id."""
+
+LIVE = (Phase.ALLOCATED, Phase.RUNNING, Phase.RELEASING, Phase.SUSPENDED)
+"""Phases in which an attempt holds cards."""
+
+ENDED = (Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
+"""Phases that a job never leaves."""
+
+
+class Entity(Protocol):
+    """Anything the digest covers: it packs its primary facts and keeps its last term."""
+
+    term: int
+    is_dirty: bool
+    is_gone: bool
+
+
+@dataclass(slots=True, eq=False)
+class Pod:
+    """One live attempt of one pod."""
+
+    job: int  # seq of the job
+    index: int  # within the job; role = index modulo the number of roles
+    attempt: int  # from 1
+    node: int
+    shape: Shape  # derived from the job's role
+    mask: int  # its cards; exactly one when shared
+    card_milli: int  # of that one card; 0 = whole cards
+    card_memory: int  # MiB of that one card
+    tier: Tier
+    phase: Phase
+    allocated_seq: int  # cause of the decision that placed it
+    allocated_ns: int
+    started_ns: int = 0  # 0 = not reported running yet
+    evict_seq: int = -1  # cause of the decision that told it to end
+    evict_reason: Reason = Reason.UNKNOWN
+    progress_milli: int = 0
+    checkpoint_milli: int = -1  # progress at the last checkpoint; -1 = none
+    is_gone: bool = False  # ended, so the digest must forget it
+    term: int = 0
+    is_dirty: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A host with its cards."""
+
+    index: int
+    report: NodeReport  # as last forwarded by intake, `attempts` and utilisation aside
+    is_lost: bool = False
+    is_cordoned: bool = False
+    is_draining: bool = False
+    lost_seq: int = -1  # when lost: the record that said so
+    unknown: tuple[tuple[str, int, int], ...] = ()  # attempts it lists that are not known here
+    pods: dict[tuple[int, int, int], Pod] = field(default_factory=dict)  # by job, index, attempt
+    # derived from the report
+    kind: NodeClass | None = None
+    healthy: int = 0  # mask
+    # derived from report and pods; may be negative where a report shrank below what is held
+    free: int = 0  # mask of healthy cards that no pod holds
+    free_count: int = 0  # bits of `free`
+    shared: dict[int, tuple[int, int]] = field(default_factory=dict)  # card -> free milli, free MiB
+    free_cpu: int = 0
+    free_memory: int = 0
+    free_slots: int = 0
+    free_extra: dict[int, int] = field(default_factory=dict)
+    bucket: Bucket | None = None  # where the node index holds it, if it does
+    keys: tuple[int, int] = (0, 0)  # in the two lists of its bucket
+    partial: tuple[tuple[int, int, int], ...] = ()  # its entries in its class's `partial`
+    labels: dict[str, str] = field(default_factory=dict)
+    is_reserved: bool = False  # inside an active reservation
+    is_open: bool = False  # takes new pods: none of the above forbids it
+    is_gone: bool = False  # never: nodes stay known
+    term: int = 0
+    is_dirty: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class RoleState:
+    """How far the pods of one role are. Local number i is pod i * roles + position of the job."""
+
+    replicas: int
+    fresh: int = 0  # local numbers from here on were never placed
+    returned: list[int] | None = None  # ascending local numbers to be placed again
+    live: int = 0  # attempts that hold cards, releasing ones too
+    succeeded: int = 0
+
+    def pending(self) -> int:
+        """Pods that are to be placed."""
+        again = len(self.returned) if self.returned else 0
+        return max(0, self.replicas - self.fresh) + again
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A submitted unit."""
+
+    seq: int  # of the record that made it: its id
+    request: JobSubmitRequested
+    shape: JobShape
+    queue: int
+    priority: int
+    phase: Phase
+    held: bool
+    submitted_ns: int
+    roles: list[RoleState]
+    pods: dict[int, Pod] | None = None  # live attempts by pod index
+    attempts: dict[int, int] | None = None  # last attempt of pods that were placed before
+    failures: dict[int, int] | None = None  # failed attempts by pod index
+    avoid: tuple[int, ...] = ()  # nodes where a pod of it failed to start
+    dependencies: tuple[int, ...] = ()  # jobs that must succeed first and have not yet
+    not_before_ns: int = 0  # backing off until then
+    first_started_ns: int = 0
+    last_tier: Tier = Tier.UNKNOWN
+    ending: Phase = Phase.UNKNOWN  # terminal phase it goes to once its pods are released
+    reason: Reason = Reason.UNKNOWN  # why it ended or is ending
+    asked: int = 0  # numbers of that reason
+    limit: int = 0
+    ended_ns: int = 0
+    # derived
+    key: tuple[int, ...] | None = None  # its place in a waiting line, if it stands in one
+    look: int = 0  # which group of that line
+    claims: bool = False  # its minimum counts as admitted demand
+    is_gone: bool = False  # forgotten, so the digest must too
+    term: int = 0
+    is_dirty: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Queue:
+    """A node of the queue tree; only leaves hold jobs."""
+
+    index: int
+    config: QueueConfigured
+    parent: int  # ROOT at the top
+    is_removed: bool = False
+    # derived from the configuration, by resource place
+    guarantee: dict[int, int] = field(default_factory=dict)
+    capability: dict[int, int] = field(default_factory=dict)
+    given: dict[int, int] = field(default_factory=dict)  # deserved, where it is given
+    children: list[int] = field(default_factory=list)
+    chain: "tuple[Queue, ...]" = ()  # itself, its parent, ... up to the top
+    weight_scale: int = 1  # least common multiple of the siblings' weights / own weight
+    is_capped: bool = False  # it or an ancestor has a capability
+    # derived from jobs and pods, summed over the subtree, by resource place
+    used: list[int] = field(default_factory=list)
+    admitted: list[int] = field(default_factory=list)  # minimums of jobs in phase INQUEUE
+    waiting: list[int] = field(default_factory=list)  # requests of pods not yet placed
+    jobs: int = 0  # not ended
+    is_gone: bool = False  # never: a removed queue keeps its id
+    term: int = 0
+    is_dirty: bool = False

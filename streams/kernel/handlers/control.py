@@ -1,0 +1,167 @@
+"""Records of operators, intake and the owner: queues, policy, reservations, flags, claims."""
+
+from ganger.schemas.enums import QueueState
+from ganger.schemas.reasons import Reason
+from ganger.schemas.records import (
+    FlagEnabled,
+    IntakeClaimed,
+    OwnerClaimed,
+    PolicyConfigured,
+    QueueConfigured,
+    ReservationRequested,
+    SnapshotSealed,
+)
+from ganger.streams.kernel import derive
+from ganger.streams.kernel.decide import reject
+from ganger.streams.kernel.entities import ENDED, ROOT, Queue
+from ganger.streams.kernel.flags import ALL_FLAGS
+from ganger.streams.kernel.handlers.nodes import reopen
+from ganger.streams.kernel.lines import line_up, step_out
+from ganger.streams.kernel.policies.hooks import PolicyRefused
+from ganger.streams.kernel.policies.registry import build
+from ganger.streams.kernel.state import State
+from ganger.streams.kernel.timers import Wake
+
+WEIGHT_MAX = 1 << 31
+DEPTH_MAX = 16
+"""Levels of the queue tree."""
+
+
+def queue_configured(state: State, record: QueueConfigured) -> None:
+    """A queue is made, changed or removed."""
+    fault = _fault_of(state, record)
+    if fault is not None:
+        reject(state, fault[0], "", fault[1], fault[2])
+        return
+    parent = state.queue_by_name[record.parent] if record.parent else ROOT
+    place = state.queue_by_name.get(record.queue)
+    moved = False
+    if place is None:
+        queue = Queue(len(state.queues), record, parent)
+        state.queues.append(queue)
+        state.queue_by_name[record.queue] = queue.index
+    else:
+        queue = state.queues[place]
+        moved = queue.parent != parent
+        queue.config = record
+        queue.parent = parent
+        queue.is_removed = record.removed
+    state.touch(queue)
+    derive.read_queues(state)
+    if moved:
+        derive.recount_queues(state)
+    state.indexes.gate_grew = True
+    for waiting in (state.indexes.gate, state.indexes.inqueue):
+        waiting.wake_all()
+    if queue.jobs:
+        for job in state.jobs.values():
+            if job.queue == queue.index and job.phase not in ENDED:
+                step_out(state, job)
+                line_up(state, job)
+
+
+def _fault_of(state: State, record: QueueConfigured) -> tuple[Reason, int, int] | None:
+    if not record.queue:
+        return (Reason.QUEUE_UNKNOWN, 0, 0)
+    if not 1 <= record.weight <= WEIGHT_MAX:
+        return (Reason.VALUE_OUT_OF_RANGE, record.weight, WEIGHT_MAX)
+    if record.state is QueueState.UNKNOWN:
+        return (Reason.VALUE_OUT_OF_RANGE, 0, 1)
+    amounts = (record.guarantee, record.deserved, record.capability)
+    for amount in (a for group in amounts for a in group):
+        if amount.count < 0:
+            return (Reason.VALUE_OUT_OF_RANGE, amount.count, 0)
+    place = state.queue_by_name.get(record.queue)
+    if place is not None and record.removed:
+        queue = state.queues[place]
+        if queue.jobs or queue.children:
+            return (Reason.QUEUE_NOT_EMPTY, queue.jobs + len(queue.children), 0)
+    if place is None and record.removed:
+        return (Reason.QUEUE_UNKNOWN, 0, 0)
+    if not record.parent:
+        return None
+    above = state.queue_by_name.get(record.parent)
+    if above is None or state.queues[above].is_removed:
+        return (Reason.PARENT_UNKNOWN, 0, 0)
+    parent = state.queues[above]
+    if place is not None and any(level.index == place for level in parent.chain):
+        return (Reason.PARENT_CYCLE, 0, 0)
+    if len(parent.chain) >= DEPTH_MAX:
+        return (Reason.VALUE_OUT_OF_RANGE, len(parent.chain) + 1, DEPTH_MAX)
+    if not parent.children and parent.jobs:
+        return (Reason.PARENT_HAS_JOBS, parent.jobs, 0)
+    return None
+
+
+def policy_configured(state: State, record: PolicyConfigured) -> None:
+    """The policy changes from the next cycle on; a wrong one is refused and the old one stays."""
+    try:
+        policy = build(record)
+    except PolicyRefused as refused:
+        reject(state, refused.reason)
+        return
+    state.policy_record = record
+    state.policy = policy
+    derive.rebuild_lines(state)
+
+
+def reservation_requested(state: State, record: ReservationRequested) -> None:
+    """Nodes are kept free of new pods for a while, or given back."""
+    if record.cancelled:
+        if state.reservations.pop(record.reservation, None) is None:
+            reject(state, Reason.RESERVATION_UNKNOWN)
+            return
+    else:
+        if not record.nodes:
+            reject(state, Reason.RESERVATION_WITHOUT_NODES)
+            return
+        if any(name not in state.node_by_name for name in record.nodes):
+            reject(state, Reason.NODE_UNKNOWN)
+            return
+        if not 0 <= record.from_ns < record.to_ns:
+            reject(state, Reason.VALUE_OUT_OF_RANGE, "", record.from_ns, record.to_ns)
+            return
+        state.reservations[record.reservation] = record
+        state.indexes.timers.at(record.from_ns, Wake.RESERVATION)
+        state.indexes.timers.at(record.to_ns, Wake.RESERVATION)
+    refresh_reservations(state)
+
+
+def refresh_reservations(state: State) -> None:
+    """Close and open nodes as the reservations of this moment say; drop those that are over."""
+    over = [name for name, r in state.reservations.items() if r.to_ns <= state.clock_ns]
+    for name in over:
+        del state.reservations[name]
+    reserved = {
+        node: True
+        for r in state.reservations.values()
+        if r.from_ns <= state.clock_ns
+        for node in r.nodes
+    }
+    for node in state.nodes:
+        is_reserved = node.report.node in reserved
+        if is_reserved != node.is_reserved:
+            node.is_reserved = is_reserved
+            reopen(state, node)
+
+
+def flag_enabled(state: State, record: FlagEnabled) -> None:
+    """A flag acts from the next record on."""
+    if record.flag not in ALL_FLAGS:
+        reject(state, Reason.FLAG_UNKNOWN, "", record.flag, ALL_FLAGS[-1] if ALL_FLAGS else 0)
+    elif record.flag not in state.flags:
+        state.flags = tuple(sorted((*state.flags, record.flag)))
+
+
+def intake_claimed(state: State, record: IntakeClaimed) -> None:
+    """Heartbeats have a new intake; what earlier ones still say of silence counts no more."""
+    state.claim = state.cause
+
+
+def owner_claimed(state: State, record: OwnerClaimed) -> None:
+    """The cell has a new owner; Ticks of earlier ones count no more."""
+    state.epoch = state.cause
+
+
+def snapshot_sealed(state: State, record: SnapshotSealed) -> None:
+    """A proof for readers; decides nothing."""

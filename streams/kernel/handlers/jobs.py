@@ -1,0 +1,264 @@
+"""Requests about jobs: submit, cancel, update. Each checks everything, then changes."""
+
+from ganger.schemas.enums import Phase, QueueState
+from ganger.schemas.reasons import Reason
+from ganger.schemas.records import (
+    JobCancelRequested,
+    JobSubmitRequested,
+    JobUpdateRequested,
+    Role,
+    RoleScale,
+)
+from ganger.streams.kernel import quota
+from ganger.streams.kernel.attempts import detach, end_job, evict, settle
+from ganger.streams.kernel.decide import reject
+from ganger.streams.kernel.entities import ENDED, Job, RoleState
+from ganger.streams.kernel.lines import line_up, step_out
+from ganger.streams.kernel.state import State
+
+CARDS_MAX = 1 << 20
+"""Cards or cards' pods of one job, replicas of a role: more is refused as a mistake."""
+
+PRIORITY_MAX = 1 << 31
+
+Fault = tuple[Reason, int, int]
+"""Reason, the value asked, the limit it breaks."""
+
+
+def submit(state: State, record: JobSubmitRequested) -> None:
+    """A job enters in phase PENDING, or is rejected."""
+    fault = _fault_of(state, record)
+    if fault is not None:
+        reject(state, fault[0], record.job, fault[1], fault[2])
+        return
+    add_job(state, record, Phase.PENDING)
+    job = state.jobs[state.cause]
+    if any(state.jobs[seq].phase in ENDED for seq in job.dependencies):
+        _resolve(state, job)
+    line_up(state, job)
+
+
+def add_job(state: State, record: JobSubmitRequested, phase: Phase) -> Job:
+    """Make the job of a valid request; it stands in no line yet."""
+    shape = state.shapes.take(record.roles, record.min_available)
+    if len(state.table.names) > len(state.total):
+        quota.widen(state)
+    queue = state.queues[state.queue_by_name[record.queue]]
+    named = state.policy.classes.get(record.priority_class)
+    job = Job(
+        state.cause,
+        record,
+        shape,
+        queue.index,
+        record.priority if named is None else named[0],
+        phase,
+        record.held,
+        state.now_ns,
+        [RoleState(role.replicas) for role in record.roles],
+    )
+    if record.dependencies:
+        job.dependencies = tuple(
+            sorted({state.job_by_key[key]: None for key in record.dependencies})
+        )
+        for seq in job.dependencies:
+            state.indexes.dependents.setdefault(seq, []).append(job.seq)
+    state.jobs[job.seq] = job
+    state.job_by_key[record.job] = job.seq
+    for level in queue.chain:
+        level.jobs += 1
+    for role, pod_shape in zip(job.roles, shape.shapes, strict=True):
+        quota.expect(queue, pod_shape.charges, role.replicas)
+    if phase in (Phase.PENDING, Phase.INQUEUE):
+        state.waiting_count += 1
+    state.touch(job)
+    return job
+
+
+def _resolve(state: State, job: Job) -> None:
+    """Some jobs it depends on have ended already."""
+    for seq in job.dependencies:
+        other = state.jobs[seq]
+        if other.phase in ENDED and other.phase is not Phase.SUCCEEDED:
+            end_job(state, job, Phase.FAILED, Reason.DEPENDENCY_FAILED)
+            return
+    job.dependencies = tuple(
+        seq for seq in job.dependencies if state.jobs[seq].phase is not Phase.SUCCEEDED
+    )
+
+
+def _fault_of(state: State, record: JobSubmitRequested) -> Fault | None:
+    """Why a submission is refused: first what it says of itself, then what the cell says of it."""
+    if not record.job:
+        return (Reason.VALUE_OUT_OF_RANGE, 0, 1)
+    if record.job in state.job_by_key:
+        return (Reason.JOB_EXISTS, 0, 0)
+    fault = roles_fault(record.roles, record.min_available)
+    if fault is not None:
+        return fault
+    numbers = (
+        record.runtime_estimate_ns,
+        record.time_limit_ns,
+        record.sla_waiting_ns,
+        record.retry.limit,
+        record.retry.backoff_ns,
+        record.retry.backoff_max_ns,
+        record.backfill_risk_milli,
+    )
+    if min(numbers) < 0:
+        return (Reason.VALUE_OUT_OF_RANGE, min(numbers), 0)
+    if abs(record.priority) > PRIORITY_MAX:
+        return (Reason.VALUE_OUT_OF_RANGE, record.priority, PRIORITY_MAX)
+    place = state.queue_by_name.get(record.queue)
+    if place is None or state.queues[place].is_removed:
+        return (Reason.QUEUE_UNKNOWN, 0, 0)
+    queue = state.queues[place]
+    if queue.children:
+        return (Reason.QUEUE_NOT_A_LEAF, len(queue.children), 0)
+    if any(level.config.state is not QueueState.OPEN for level in queue.chain):
+        return (Reason.QUEUE_CLOSED, 0, 0)
+    if record.priority_class and record.priority_class not in state.policy.classes:
+        return (Reason.PRIORITY_CLASS_UNKNOWN, 0, 0)
+    if any(key not in state.job_by_key for key in record.dependencies):
+        return (Reason.DEPENDENCY_UNKNOWN, 0, 0)
+    return None
+
+
+def roles_fault(roles: tuple[Role, ...], min_available: int) -> Fault | None:
+    """What is wrong with a job's roles."""
+    if not roles:
+        return (Reason.ROLE_MISSING, 0, 1)
+    if len({role.name: None for role in roles}) < len(roles):
+        return (Reason.ROLE_DUPLICATE, len(roles), 0)
+    for role in roles:
+        if not 0 < role.replicas <= CARDS_MAX:
+            return (Reason.VALUE_OUT_OF_RANGE, role.replicas, CARDS_MAX)
+        if role.min_available < 0:
+            return (Reason.VALUE_OUT_OF_RANGE, role.min_available, 0)
+        if role.min_available > role.replicas:
+            return (Reason.MIN_ABOVE_REPLICAS, role.min_available, role.replicas)
+        fault = _request_fault(role)
+        if fault is not None:
+            return fault
+    if min_available < 0:
+        return (Reason.VALUE_OUT_OF_RANGE, min_available, 0)
+    replicas = sum(role.replicas for role in roles)
+    if min_available > replicas:
+        return (Reason.MIN_ABOVE_REPLICAS, min_available, replicas)
+    return None
+
+
+def _request_fault(role: Role) -> Fault | None:
+    request = role.request
+    amounts = [amount.count for amount in request.resources]
+    numbers = (
+        request.cards,
+        request.card_milli,
+        request.card_memory_mib,
+        request.min_card_memory_mib,
+        request.cpu_milli,
+        request.memory_mib,
+        *amounts,
+    )
+    if min(numbers) < 0:
+        return (Reason.VALUE_OUT_OF_RANGE, min(numbers), 0)
+    if request.cards > CARDS_MAX:
+        return (Reason.VALUE_OUT_OF_RANGE, request.cards, CARDS_MAX)
+    if request.card_milli >= 1000 or (request.cards and request.card_milli):
+        return (Reason.VALUE_OUT_OF_RANGE, request.card_milli, 0 if request.cards else 999)
+    if request.card_memory_mib and not request.card_milli:
+        return (Reason.VALUE_OUT_OF_RANGE, request.card_memory_mib, 0)
+    return None
+
+
+def _known(state: State, key: str) -> Job | None:
+    """The job of a request that names one; says the rejection when it cannot be changed."""
+    seq = state.job_by_key.get(key)
+    if seq is None:
+        reject(state, Reason.JOB_UNKNOWN, key)
+        return None
+    job = state.jobs[seq]
+    if job.phase in ENDED or job.ending is not Phase.UNKNOWN:
+        reject(state, Reason.JOB_ENDED, key)
+        return None
+    return job
+
+
+def cancel(state: State, record: JobCancelRequested) -> None:
+    """End a job as cancelled."""
+    job = _known(state, record.job)
+    if job is not None:
+        end_job(state, job, Phase.CANCELLED, Reason.CANCEL_REQUESTED)
+
+
+def update(state: State, record: JobUpdateRequested) -> None:
+    """Change priority, hold or release, scale roles."""
+    job = _known(state, record.job)
+    if job is None:
+        return
+    roles = job.shape.roles
+    min_available = job.shape.key[1]
+    if record.scale:
+        names = [role.name for role in roles]
+        unknown = [scale.role for scale in record.scale if scale.role not in names]
+        if unknown:
+            reject(state, Reason.ROLE_UNKNOWN, record.job)
+            return
+        roles = tuple(_scaled(role, record.scale) for role in roles)
+        min_available = min(min_available, sum(role.replicas for role in roles))
+        fault = roles_fault(roles, min_available)
+        if fault is not None:
+            reject(state, fault[0], record.job, fault[1], fault[2])
+            return
+    if record.priority is not None and abs(record.priority) > PRIORITY_MAX:
+        reject(state, Reason.VALUE_OUT_OF_RANGE, record.job, record.priority, PRIORITY_MAX)
+        return
+    step_out(state, job)
+    if record.priority is not None:
+        job.priority = record.priority
+    if record.held is not None:
+        job.held = record.held
+    if record.scale:
+        _scale(state, job, roles, min_available)
+    settle(state, job)
+
+
+def _scaled(role: Role, scales: tuple[RoleScale, ...]) -> Role:
+    for scale in scales:
+        if scale.role == role.name:
+            return Role(role.name, scale.replicas, scale.min_available, role.request)
+    return role
+
+
+def _scale(state: State, job: Job, roles: tuple[Role, ...], min_available: int) -> None:
+    """Give a job other sizes: pods beyond them are no longer wanted, the highest numbers first."""
+    queue = state.queues[job.queue]
+    had_claim = job.claims
+    quota.disclaim(state, job)
+    for role, shape in zip(job.roles, job.shape.shapes, strict=True):
+        quota.expect(queue, shape.charges, -role.pending())
+    old = job.shape
+    job.shape = state.shapes.take(roles, min_available)
+    state.shapes.drop(old)
+    for position, role in enumerate(job.roles):
+        _resize(state, job, position, roles[position].replicas)
+        quota.expect(queue, job.shape.shapes[position].charges, role.pending())
+    if had_claim:
+        quota.claim(state, job)
+
+
+def _resize(state: State, job: Job, position: int, replicas: int) -> None:
+    """Set a role's size. Pods beyond it are given up, their numbers free to be placed anew later."""
+    role = job.roles[position]
+    role.replicas = replicas
+    if role.returned:
+        role.returned = [local for local in role.returned if local < replicas] or None
+    for local in range(replicas, role.fresh):
+        index = local * len(job.roles) + position
+        pod = job.pods.get(index) if job.pods else None
+        if job.attempts is None:
+            job.attempts = {}
+        job.attempts.setdefault(index, 1)  # placed before, never returned: its first attempt
+        if pod is not None:
+            evict(state, job, pod, Reason.SCALED_DOWN)
+            detach(state, job, pod)
+    role.fresh = min(role.fresh, replicas)

@@ -1,0 +1,183 @@
+"""Facts and requests about nodes."""
+
+import msgspec
+
+from ganger.schemas.enums import CardHealth, Phase
+from ganger.schemas.reasons import Reason
+from ganger.schemas.records import (
+    NodeChanged,
+    NodeCordoned,
+    NodeDrained,
+    NodeLost,
+    NodeReport,
+    NodeReturned,
+    NodeUncordoned,
+)
+from ganger.streams.kernel import occupancy
+from ganger.streams.kernel.attempts import detach, end_attempt, evict, settle
+from ganger.streams.kernel.decide import reject
+from ganger.streams.kernel.entities import Node, Pod
+from ganger.streams.kernel.lines import step_out
+from ganger.streams.kernel.state import State
+
+
+def changed(state: State, record: NodeChanged) -> None:
+    """A node is new or reports something else than before."""
+    _report(state, record.report)
+
+
+def returned(state: State, record: NodeReturned) -> None:
+    """A lost node reports again; what it ran is settled by its boot id and its attempts."""
+    _report(state, record.report)
+
+
+def lost(state: State, record: NodeLost) -> None:
+    """A node fell silent: its attempts are told to end and their pods may be placed elsewhere."""
+    place = state.node_by_name.get(record.node)
+    if place is None or record.claim != state.claim:
+        return
+    node = state.nodes[place]
+    if node.is_lost:
+        return
+    node.is_lost = True
+    node.lost_seq = state.cause
+    _close(state, node)
+    occupancy.recount_total(state)
+    _give_up(state, node, [pod for _, pod in sorted(node.pods.items())], Reason.NODE_LOST)
+
+
+def cordoned(state: State, record: NodeCordoned) -> None:
+    """No new pods on the node."""
+    node = _known(state, record.node)
+    if node is not None:
+        node.is_cordoned = True
+        _close(state, node)
+
+
+def uncordoned(state: State, record: NodeUncordoned) -> None:
+    """The node takes pods again."""
+    node = _known(state, record.node)
+    if node is not None:
+        node.is_cordoned = node.is_draining = False
+        state.touch(node)
+        reopen(state, node)
+
+
+def drained(state: State, record: NodeDrained) -> None:
+    """No new pods on the node, and those there are told to end."""
+    node = _known(state, record.node)
+    if node is None:
+        return
+    node.is_draining = True
+    _close(state, node)
+    for _, pod in sorted(node.pods.items()):
+        evict(state, state.jobs[pod.job], pod, Reason.NODE_DRAINED)
+
+
+def reopen(state: State, node: Node) -> None:
+    """Look again whether the node takes pods, and offer what it has if it does."""
+    node.is_open = occupancy.is_open(node)
+    state.indexes.nodes.update(node)
+    occupancy.offer(state, node)
+
+
+def _close(state: State, node: Node) -> None:
+    node.is_open = False
+    state.indexes.nodes.update(node)
+    state.touch(node)
+
+
+def _known(state: State, name: str) -> Node | None:
+    place = state.node_by_name.get(name)
+    if place is None:
+        reject(state, Reason.NODE_UNKNOWN)
+        return None
+    return state.nodes[place]
+
+
+def _report(state: State, report: NodeReport) -> None:
+    place = state.node_by_name.get(report.node)
+    kept = msgspec.structs.replace(report, attempts=(), utilisation_milli=())
+    if place is None:
+        node = Node(len(state.nodes), kept)
+        state.nodes.append(node)
+        state.node_by_name[report.node] = node.index
+        is_reboot = False
+    else:
+        node = state.nodes[place]
+        is_reboot = node.report.boot_id != report.boot_id
+        node.report = kept
+    node.is_lost = False
+    node.lost_seq = -1
+    if is_reboot:
+        pods = [pod for _, pod in sorted(node.pods.items())]
+        _give_up(state, node, pods, Reason.NODE_REBOOTED)
+        for pod in pods:
+            _free(state, pod)
+    else:
+        _settle_listed(state, node, report)
+    node.unknown = _unknown(state, node, report)
+    node.is_reserved = any(
+        node.report.node in reservation.nodes
+        and reservation.from_ns <= state.clock_ns < reservation.to_ns
+        for reservation in state.reservations.values()
+    )
+    state.touch(node)
+    occupancy.recount(state, node)
+    occupancy.recount_total(state)
+    _evict_from_failed_cards(state, node)
+    occupancy.offer(state, node)
+
+
+def _settle_listed(state: State, node: Node, report: NodeReport) -> None:
+    """Free the attempts whose end the node has handled and that it lists no more."""
+    alive = {(ref.job, ref.pod, ref.attempt): True for ref in report.attempts}
+    for _, pod in sorted(node.pods.items()):
+        key = (state.jobs[pod.job].request.job, pod.index, pod.attempt)
+        if pod.phase is Phase.RELEASING and pod.evict_seq <= report.handled_seq and key not in alive:
+            _free(state, pod)
+
+
+def _unknown(state: State, node: Node, report: NodeReport) -> tuple[tuple[str, int, int], ...]:
+    known = {
+        (state.jobs[pod.job].request.job, pod.index, pod.attempt): True
+        for pod in node.pods.values()
+    }
+    listed = [(ref.job, ref.pod, ref.attempt) for ref in report.attempts]
+    return tuple(sorted(key for key in listed if key not in known))
+
+
+def _give_up(state: State, node: Node, pods: list[Pod], reason: Reason) -> None:
+    """Jobs lose these attempts, to have their pods placed again; the node still holds them."""
+    jobs: dict[int, bool] = {}
+    for pod in pods:
+        job = state.jobs[pod.job]
+        if job.pods is None or job.pods.get(pod.index) is not pod:
+            continue  # given up before
+        if pod.job not in jobs:
+            jobs[pod.job] = True
+            step_out(state, job)
+        evict(state, job, pod, reason)
+        detach(state, job, pod)
+    for seq in jobs:
+        settle(state, state.jobs[seq])
+
+
+def _free(state: State, pod: Pod) -> None:
+    job = state.jobs[pod.job]
+    step_out(state, job)
+    end_attempt(state, job, pod, Phase.EVICTED)
+    settle(state, job)
+
+
+def _evict_from_failed_cards(state: State, node: Node) -> None:
+    """Cards reported as failed lose their pods. Cards that are merely not reported do not."""
+    failed = first = 0
+    for run in node.report.cards:
+        if run.health is CardHealth.FAILED:
+            failed |= ((1 << run.count) - 1) << first
+        first += run.count
+    if failed:
+        for _, pod in sorted(node.pods.items()):
+            if pod.mask & failed:
+                evict(state, state.jobs[pod.job], pod, Reason.CARD_FAILED)

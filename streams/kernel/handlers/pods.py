@@ -1,0 +1,299 @@
+"""Facts about attempts. A fact of an attempt that does not live, or of no known job, changes nothing."""
+
+from ganger.schemas.enums import BackfillPreference, FailureKind, IslandPolicy, Phase, Tier
+from ganger.schemas.reasons import Reason
+from ganger.schemas.records import (
+    JobSubmitRequested,
+    PodAdopted,
+    PodCheckpointed,
+    PodFailed,
+    PodProgressed,
+    PodReleased,
+    PodRequest,
+    PodStarted,
+    PodSucceeded,
+    RetryPolicy,
+    Role,
+)
+from ganger.streams.kernel import occupancy, quota
+from ganger.streams.kernel.attempts import end_attempt, end_job, find, settle
+from ganger.streams.kernel.decide import reject
+from ganger.streams.kernel.entities import ENDED, Job, Node, Pod, Queue
+from ganger.streams.kernel.handlers.jobs import add_job, roles_fault
+from ganger.streams.kernel.lifecycle import move_job, move_pod
+from ganger.streams.kernel.lines import step_out
+from ganger.streams.kernel.state import State
+from ganger.streams.kernel.timers import Wake
+from ganger.streams.kernel.topology import mask_of
+
+
+def started(state: State, record: PodStarted) -> None:
+    """An attempt runs; so does its job."""
+    found = find(state, record.job, record.pod, record.attempt)
+    if found is None:
+        return
+    job, pod = found
+    if pod.started_ns:
+        return
+    pod.started_ns = state.now_ns
+    state.touch(pod)
+    if pod.phase is Phase.ALLOCATED:
+        move_pod(state, pod, Phase.RUNNING)
+    if job.phase is Phase.ALLOCATED:
+        move_job(state, job, Phase.RUNNING)
+    if not job.first_started_ns:
+        job.first_started_ns = state.now_ns
+        state.touch(job)
+
+
+def progressed(state: State, record: PodProgressed) -> None:
+    """How far an attempt is; never backwards."""
+    found = find(state, record.job, record.pod, record.attempt)
+    if found is not None and 1000 >= record.progress_milli > found[1].progress_milli:
+        found[1].progress_milli = record.progress_milli
+        state.touch(found[1])
+
+
+def checkpointed(state: State, record: PodCheckpointed) -> None:
+    """How far the saved state of an attempt is."""
+    found = find(state, record.job, record.pod, record.attempt)
+    if found is not None and 1000 >= record.progress_milli > found[1].checkpoint_milli:
+        found[1].checkpoint_milli = record.progress_milli
+        state.touch(found[1])
+
+
+def succeeded(state: State, record: PodSucceeded) -> None:
+    """An attempt ended well, even if it had been told to end."""
+    found = find(state, record.job, record.pod, record.attempt)
+    if found is None:
+        return
+    job, pod = found
+    step_out(state, job)
+    end_attempt(state, job, pod, Phase.SUCCEEDED)
+    settle(state, job)
+
+
+def released(state: State, record: PodReleased) -> None:
+    """An evicted attempt is gone. Of one that was not told to end, it is a failure to start or run."""
+    found = find(state, record.job, record.pod, record.attempt)
+    if found is None:
+        return
+    job, pod = found
+    step_out(state, job)
+    end_attempt(state, job, pod, Phase.EVICTED)
+    settle(state, job)
+
+
+def failed(state: State, record: PodFailed) -> None:
+    """An attempt ended badly: try the pod again, or end the job when its retries are used up."""
+    found = find(state, record.job, record.pod, record.attempt)
+    if found is None:
+        return
+    job, pod = found
+    step_out(state, job)
+    if pod.phase is Phase.RELEASING:
+        end_attempt(state, job, pod, Phase.EVICTED)
+        settle(state, job)
+        return
+    end_attempt(state, job, pod, Phase.FAILED)
+    if job.failures is None:
+        job.failures = {}
+    count = job.failures[pod.index] = job.failures.get(pod.index, 0) + 1
+    retry = job.request.retry
+    if count > retry.limit:
+        end_job(state, job, Phase.FAILED, Reason.RETRY_LIMIT, count, retry.limit)
+        return
+    if record.failure is FailureKind.START_FAILED and pod.node not in job.avoid:
+        job.avoid = tuple(sorted((*job.avoid, pod.node)))
+    if retry.backoff_ns:
+        wait = min(retry.backoff_ns << min(count - 1, 62), max(retry.backoff_max_ns, retry.backoff_ns))
+        job.not_before_ns = max(job.not_before_ns, state.now_ns + wait)
+        state.indexes.timers.at(job.not_before_ns, Wake.JOB_BACKOFF, job.seq)
+    settle(state, job)
+
+
+# ---- adoption -----------------------------------------------------------------------------------
+
+
+def adopted(state: State, record: PodAdopted) -> None:
+    """A pod that runs already becomes known, with its job."""
+    mask = mask_of(record.cards)
+    fault = _fault_of(state, record, mask)
+    if fault is not None:
+        reject(state, fault[0], record.job, fault[1], fault[2])
+        return
+    node = state.nodes[state.node_by_name[record.node]]
+    seq = state.job_by_key.get(record.job)
+    job = _job_of(state, record) if seq is None else state.jobs[seq]
+    step_out(state, job)
+    if seq is not None:
+        _grow_to(state, job, record.pod + 1)
+    queue = state.queues[job.queue]
+    shape = job.shape.shapes[0]
+    pod = Pod(
+        job.seq,
+        record.pod,
+        record.attempt,
+        node.index,
+        shape,
+        mask,
+        record.card_milli,
+        record.card_memory_mib,
+        Tier.MAIN,
+        Phase.RUNNING,
+        state.cause,
+        state.now_ns,
+        started_ns=min(record.started_ns, state.now_ns),
+    )
+    state.touch(pod)
+    node.pods[(job.seq, pod.index, pod.attempt)] = pod
+    if job.pods is None:
+        job.pods = {}
+    job.pods[pod.index] = pod
+    _book(job, queue, pod)
+    quota.charge(state, queue, shape.charges, 1)
+    node.unknown = tuple(
+        u for u in node.unknown if u != (record.job, record.pod, record.attempt)
+    )
+    state.touch(node)
+    occupancy.recount(state, node)
+    occupancy.offer(state, node)
+    job.last_tier = Tier.MAIN
+    if job.phase is not Phase.RUNNING:
+        quota.disclaim(state, job)
+        move_job(state, job, Phase.RUNNING)
+    settle(state, job)
+
+
+def _fault_of(state: State, record: PodAdopted, mask: int) -> tuple[Reason, int, int] | None:
+    place = state.node_by_name.get(record.node)
+    if place is None:
+        return (Reason.NODE_UNKNOWN, 0, 0)
+    queue: Queue | None = None
+    if record.queue in state.queue_by_name:
+        queue = state.queues[state.queue_by_name[record.queue]]
+    if queue is None or queue.is_removed:
+        return (Reason.QUEUE_UNKNOWN, 0, 0)
+    if queue.children:
+        return (Reason.QUEUE_NOT_A_LEAF, len(queue.children), 0)
+    if record.pod < 0 or record.attempt < 1:
+        return (Reason.VALUE_OUT_OF_RANGE, min(record.pod, record.attempt), 0)
+    fault = roles_fault((_role_of(record, record.pod + 1),), 0)
+    if fault is not None:
+        return fault
+    seq = state.job_by_key.get(record.job)
+    if seq is not None:
+        job = state.jobs[seq]
+        if job.phase in ENDED or job.ending is not Phase.UNKNOWN:
+            return (Reason.JOB_ENDED, 0, 0)
+        if len(job.roles) != 1 or job.shape.shapes[0].request != _request_of(record):
+            return (Reason.ROLE_UNKNOWN, 0, 0)
+        if job.pods and record.pod in job.pods:
+            return (Reason.POD_EXISTS, record.pod, 0)
+    return _cards_fault(state.nodes[place], record, mask)
+
+
+def _cards_fault(node: Node, record: PodAdopted, mask: int) -> tuple[Reason, int, int] | None:
+    held = 0
+    for pod in node.pods.values():
+        held |= pod.mask
+    if record.card_milli:
+        card = mask.bit_length() - 1
+        room = node.shared.get(card)
+        free = room[0] if room is not None else (0 if held & mask else 1000)
+        if mask.bit_count() != 1 or free < record.card_milli:
+            return (Reason.CARDS_TAKEN, record.card_milli, free)
+        held = 0
+    cards = sum(run.count for run in node.report.cards)
+    if mask & held or mask >> cards:
+        return (Reason.CARDS_TAKEN, mask.bit_count(), (mask & ~held).bit_count())
+    return None
+
+
+def _request_of(record: PodAdopted) -> PodRequest:
+    cards = 0 if record.card_milli else mask_of(record.cards).bit_count()
+    return PodRequest(
+        cards,
+        record.card_milli,
+        record.card_memory_mib,
+        0,
+        (),
+        IslandPolicy.ANY,
+        record.cpu_milli,
+        record.memory_mib,
+        (),
+        (),
+        (),
+    )
+
+
+def _role_of(record: PodAdopted, replicas: int) -> Role:
+    return Role(record.role, replicas, 0, _request_of(record))
+
+
+def _job_of(state: State, record: PodAdopted) -> Job:
+    """The job of an adopted pod that no request made: as many pods as adoptions tell of."""
+    request = JobSubmitRequested(
+        record.time_ns,
+        record.event_id,
+        None,
+        record.job,
+        record.queue,
+        record.user,
+        record.tenant,
+        "",
+        record.priority,
+        (_role_of(record, record.pod + 1),),
+        0,
+        record.runtime_estimate_ns,
+        0,
+        False,
+        False,
+        BackfillPreference.ACCEPT,
+        0,
+        0,
+        (),
+        RetryPolicy(0, 0, 0),
+        -1,
+        False,
+    )
+    job = add_job(state, request, Phase.PENDING)
+    role = job.roles[0]
+    queue = state.queues[job.queue]
+    quota.expect(queue, job.shape.shapes[0].charges, -role.pending())
+    role.fresh = role.replicas  # the others run too, or never did: nothing of it is to be placed
+    return job
+
+
+def _grow_to(state: State, job: Job, replicas: int) -> None:
+    """An adopted job has more pods than were known."""
+    role = job.roles[0]
+    if replicas <= role.replicas:
+        return
+    spec = job.shape.roles[0]
+    old = job.shape
+    had_claim = job.claims
+    quota.disclaim(state, job)
+    job.shape = state.shapes.take(
+        (Role(spec.name, replicas, spec.min_available, spec.request),), job.shape.key[1]
+    )
+    state.shapes.drop(old)
+    if had_claim:
+        quota.claim(state, job)
+    role.replicas = replicas
+    role.fresh = replicas
+
+
+def _book(job: Job, queue: Queue, pod: Pod) -> None:
+    """Take the pod's number out of those to be placed."""
+    role = job.roles[0]
+    before = role.pending()
+    if role.returned and pod.index in role.returned:
+        role.returned = [local for local in role.returned if local != pod.index] or None
+    elif pod.index >= role.fresh:
+        skipped = range(role.fresh, pod.index)
+        role.fresh = pod.index + 1
+        if skipped:
+            role.returned = sorted([*(role.returned or ()), *skipped])
+    role.live += 1
+    quota.expect(queue, pod.shape.charges, role.pending() - before)

@@ -1,0 +1,95 @@
+"""Ticks: time passes, what was due happens, and a cycle runs."""
+
+from ganger.schemas.enums import Phase
+from ganger.schemas.reasons import Reason
+from ganger.schemas.records import Tick
+from ganger.streams.kernel.attempts import evict, forget, settle, ttl_ns
+from ganger.streams.kernel.cycle import run_cycle
+from ganger.streams.kernel.digest import event_term
+from ganger.streams.kernel.entities import ENDED
+from ganger.streams.kernel.handlers.control import refresh_reservations
+from ganger.streams.kernel.lines import step_out
+from ganger.streams.kernel.state import State
+from ganger.streams.kernel.timers import Timer, Wake
+
+EVENT_IDS_MAX = 1 << 20
+
+
+def tick(state: State, record: Tick) -> None:
+    """Move the clock, unless the Tick is of a former owner or would move it back."""
+    if record.epoch != state.epoch or record.time_ns < state.clock_ns:
+        return
+    state.clock_ns = state.now_ns = record.time_ns
+    timers = state.indexes.timers
+    while (timer := timers.due(record.time_ns)) is not None:
+        _WAKES[timer[1]](state, timer)
+    expire_event_ids(state)
+    if record.cycle:
+        run_cycle(state)
+
+
+def _wake_backoff(state: State, timer: Timer) -> None:
+    job = state.jobs.get(timer[2])
+    if job is not None and job.phase not in ENDED and job.key is None:
+        step_out(state, job)
+        settle(state, job)
+
+
+def _wake_ttl(state: State, timer: Timer) -> None:
+    job = state.jobs.get(timer[2])
+    if job is None or job.phase not in ENDED:
+        return
+    due = job.ended_ns + ttl_ns(state, job)
+    if due > state.clock_ns:
+        state.indexes.timers.at(due, Wake.JOB_TTL, job.seq)
+    elif any(key[0] == job.seq for key in state.indexes.ghosts):
+        # a lost node still holds an attempt of it: remember the job until that is settled
+        wait = max(ttl_ns(state, job), 10**9)
+        state.indexes.timers.at(state.clock_ns + wait, Wake.JOB_TTL, job.seq)
+    else:
+        forget(state, job)
+
+
+def _wake_start(state: State, timer: Timer) -> None:
+    """An attempt that has not been reported running for too long is told to end."""
+    _, _, seq, index, attempt = timer
+    job = state.jobs.get(seq)
+    pod = job.pods.get(index) if job is not None and job.pods else None
+    if job is None or pod is None or pod.attempt != attempt or pod.phase is not Phase.ALLOCATED:
+        return
+    waited = state.clock_ns - pod.allocated_ns
+    limit = state.policy.settings.start_timeout_ns
+    if waited < limit:
+        state.indexes.timers.at(pod.allocated_ns + limit, Wake.POD_START, seq, index, attempt)
+        return
+    step_out(state, job)
+    if pod.node not in job.avoid:
+        job.avoid = tuple(sorted((*job.avoid, pod.node)))
+    evict(state, job, pod, Reason.START_TIMEOUT)
+    settle(state, job)
+
+
+def _wake_reservation(state: State, timer: Timer) -> None:
+    refresh_reservations(state)
+
+
+def expire_event_ids(state: State) -> None:
+    """Forget request ids that are too old, or too many."""
+    limit = state.clock_ns - state.policy.settings.event_id_ns
+    ids = state.event_ids
+    over = []
+    for event_id, seen_ns in ids.items():
+        if seen_ns > limit and len(ids) - len(over) <= EVENT_IDS_MAX:
+            break
+        over.append(event_id)
+    for event_id in over:
+        del ids[event_id]
+        state.digest -= event_term(event_id)
+
+
+_WAKES = {
+    Wake.JOB_BACKOFF: _wake_backoff,
+    Wake.JOB_TTL: _wake_ttl,
+    Wake.POD_START: _wake_start,
+    Wake.RESERVATION: _wake_reservation,
+}

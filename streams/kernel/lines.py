@@ -1,0 +1,70 @@
+"""Which line a job stands in, by its facts: the gate, the line of admitted jobs, or none."""
+
+from ganger.schemas.enums import Phase, QueueState
+from ganger.streams.kernel.entities import Job
+from ganger.streams.kernel.gangs import has_begun, is_ready
+from ganger.streams.kernel.state import State
+from ganger.streams.kernel.waiting import FRESH, GROWING, UNIQUE, Waiting
+
+_PLACEABLE = (Phase.INQUEUE, Phase.ALLOCATED, Phase.RUNNING)
+
+
+def line_up(state: State, job: Job) -> None:
+    """Put the job where it belongs now. It must stand in no line."""
+    if job.phase is Phase.PENDING:
+        if may_start(state, job):
+            state.indexes.gate.add(job, order_key(state, job), FRESH)
+    elif job.phase in _PLACEABLE and may_start(state, job):
+        pending = empty = 0
+        for role, shape in zip(job.roles, job.shape.shapes, strict=True):
+            if shape.is_empty:
+                empty += role.pending()
+            else:
+                pending += role.pending()
+        if pending:
+            state.indexes.inqueue.add(job, order_key(state, job), look_of(job))
+        if empty:
+            state.indexes.zero[job.seq] = job
+            state.indexes.zero_grew = True
+
+
+def step_out(state: State, job: Job) -> None:
+    """Take the job out of the line it stands in, if any. Call before its facts change."""
+    if job.key is not None:
+        line_of(state, job).remove(job)
+    state.indexes.zero.pop(job.seq, None)
+
+
+def line_of(state: State, job: Job) -> Waiting:
+    """The lines of the stage that the job's phase belongs to."""
+    return state.indexes.gate if job.phase is Phase.PENDING else state.indexes.inqueue
+
+
+def may_start(state: State, job: Job) -> bool:
+    """Whether nothing but capacity and limits keeps its pods from being placed."""
+    return (
+        not job.held
+        and not job.dependencies
+        and job.ending is Phase.UNKNOWN
+        and job.not_before_ns <= state.clock_ns
+        and state.queues[job.queue].config.state is not QueueState.DRAINING
+    )
+
+
+def order_key(state: State, job: Job) -> tuple[int, ...]:
+    """Its place among the jobs of its queue: what the policies say, then its seq."""
+    key: tuple[int, ...] = ()
+    for hook in state.policy.job_keys:
+        key += hook(state, job)
+    return (*key, job.seq)
+
+
+def look_of(job: Job) -> int:
+    """Which jobs of its shape it looks like to placement (see module `waiting`)."""
+    if job.avoid:
+        return UNIQUE + job.seq
+    if not has_begun(job):
+        return FRESH
+    if len(job.roles) == 1 and is_ready(job):
+        return GROWING
+    return UNIQUE + job.seq

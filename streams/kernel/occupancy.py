@@ -1,0 +1,140 @@
+"""Taking cards and other node resources, and giving them back: the only place where free numbers change."""
+
+from ganger.streams.kernel.entities import Node, Pod
+from ganger.streams.kernel.quota import rescale, widen
+from ganger.streams.kernel.resources import CARD_MILLI, CARDS, CPU, MEMORY, PODS, Shape
+from ganger.streams.kernel.state import State
+from ganger.streams.kernel.topology import card_masks
+
+
+def hold(state: State, node: Node, shape: Shape, mask: int, count: int) -> None:
+    """`count` pods take the whole cards of `mask` and the rest of their requests."""
+    if mask:
+        node.free &= ~mask
+        node.free_count -= mask.bit_count()
+    _take(node, shape, count)
+    state.indexes.nodes.update(node)
+
+
+def unhold(state: State, node: Node, shape: Shape, mask: int, count: int) -> None:
+    """Undo of `hold`, in a statement: the cards were free and healthy before."""
+    if mask:
+        node.free |= mask
+        node.free_count += mask.bit_count()
+    _take(node, shape, -count)
+    state.indexes.nodes.update(node)
+
+
+def hold_share(state: State, node: Node, shape: Shape, card: int) -> None:
+    """One pod takes a share of a card, which is opened for sharing if it was whole."""
+    room = node.shared.get(card)
+    if room is None:
+        node.free &= ~(1 << card)
+        node.free_count -= 1
+        room = (CARD_MILLI, card_memory(node, card))
+    node.shared[card] = (room[0] - shape.card_milli, room[1] - shape.card_memory)
+    _take(node, shape, 1)
+    state.indexes.nodes.update(node)
+
+
+def unhold_share(state: State, node: Node, shape: Shape, card: int) -> None:
+    """A share comes back; a card without shares is whole again, free if it is healthy."""
+    milli, memory = node.shared[card]
+    if milli + shape.card_milli >= CARD_MILLI:
+        del node.shared[card]
+        if node.healthy >> card & 1:
+            node.free |= 1 << card
+            node.free_count += 1
+    else:
+        node.shared[card] = (milli + shape.card_milli, memory + shape.card_memory)
+    _take(node, shape, -1)
+    state.indexes.nodes.update(node)
+
+
+def release(state: State, node: Node, pod: Pod) -> None:
+    """An attempt that has ended gives back what it held, and waiting jobs may be asked again."""
+    del node.pods[(pod.job, pod.index, pod.attempt)]
+    if pod.card_milli:
+        unhold_share(state, node, pod.shape, pod.mask.bit_length() - 1)
+    else:
+        unhold(state, node, pod.shape, pod.mask & node.healthy, 1)
+    offer(state, node)
+
+
+def offer(state: State, node: Node) -> None:
+    """Tell the waiting jobs what the node has free now."""
+    if node.is_open:
+        state.indexes.zero_grew = True
+        cards = node.free_count * CARD_MILLI
+        if not cards and node.shared:
+            cards = max(milli for milli, _ in node.shared.values())
+        state.indexes.inqueue.grow(cards, node.free_cpu, node.free_memory)
+
+
+def _take(node: Node, shape: Shape, count: int) -> None:
+    node.free_slots -= count
+    node.free_cpu -= shape.cpu * count
+    node.free_memory -= shape.memory * count
+    for place, amount in shape.extra:
+        node.free_extra[place] = node.free_extra.get(place, 0) - amount * count
+
+
+def card_memory(node: Node, card: int) -> int:
+    """MiB of memory of one card."""
+    assert node.kind is not None
+    for _, memory, mask in node.kind.kinds:
+        if mask >> card & 1:
+            return memory
+    raise AssertionError((node.report.node, card))
+
+
+def recount(state: State, node: Node) -> None:
+    """Make a node's class, free numbers and place in the index again from its report and pods."""
+    state.indexes.nodes.remove(node)
+    state.indexes.nodes.describe(node)
+    report = node.report
+    _, _, node.healthy = card_masks(report.cards)
+    node.free = node.healthy
+    node.shared = {}
+    node.free_cpu = report.cpu_milli
+    node.free_memory = report.memory_mib
+    node.free_slots = report.pod_slots
+    node.free_extra = state.table.vector(report.resources)
+    assert node.kind is not None
+    top = sum(run.count for run in report.cards)
+    for pod in node.pods.values():
+        _take(node, pod.shape, 1)
+        node.free &= ~pod.mask
+        card = pod.mask.bit_length() - 1
+        if pod.card_milli and card < top:
+            room = node.shared.get(card) or (CARD_MILLI, card_memory(node, card))
+            node.shared[card] = (room[0] - pod.card_milli, room[1] - pod.card_memory)
+    node.free_count = node.free.bit_count()
+    node.is_open = is_open(node)
+    if len(state.table.names) > len(state.total):
+        widen(state)
+    state.indexes.nodes.update(node)
+
+
+def is_open(node: Node) -> bool:
+    """Whether a node takes new pods."""
+    return not (
+        node.is_lost or node.is_cordoned or node.is_draining or node.is_reserved or node.unknown
+    )
+
+
+def recount_total(state: State) -> None:
+    """Make the cell's capacity again: healthy cards and the rest of all nodes that are not lost."""
+    total = [0] * len(state.table.names)
+    for node in state.nodes:
+        if not node.is_lost:
+            total[CARDS] += node.healthy.bit_count() * CARD_MILLI
+            total[CPU] += node.report.cpu_milli
+            total[MEMORY] += node.report.memory_mib
+            total[PODS] += node.report.pod_slots
+            for place, amount in state.table.vector(node.report.resources).items():
+                total[place] += amount
+    state.total = total
+    widen(state)
+    rescale(state)
+    state.indexes.gate_grew = True

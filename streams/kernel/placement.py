@@ -1,0 +1,108 @@
+"""Finding nodes for the pods of one job, all that it needs at once or none.
+
+The simple rule: place the role minimums, then as many of the other pods as fit, in the order of roles;
+if fewer than `min_available` found a place undo everything. Zero-request pods are
+not placed here and count as placed: backfill puts them anywhere.
+"""
+
+from ganger.schemas.reasons import Reason
+from ganger.streams.kernel import quota
+from ganger.streams.kernel.entities import Job
+from ganger.streams.kernel.gangs import missing
+from ganger.streams.kernel.node_index import pick_shared, pods_on
+from ganger.streams.kernel.resources import Shape
+from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.statement import Statement
+from ganger.streams.kernel.topology import choose_cards
+
+
+def place_job(state: State, statement: Statement, job: Job) -> Refusal | None:
+    """Place what the job needs and what else fits, in `statement`. On refusal nothing is held."""
+    needs, short = missing(job)
+    wanted = sum(needs) + short
+    index = state.indexes.nodes
+    for role, need in enumerate(needs):
+        if need > 1:
+            bound = index.room(job.shape.shapes[role], need)
+            if bound < need:
+                return Refusal(Reason.GANG_BELOW_MINIMUM, wanted, bound, wanted)
+    placed = 0
+    rest = []
+    for role, need in enumerate(needs):
+        rest.append(_pending(job, role) - need)
+        if need:
+            count, refusal = _put(state, statement, job, role, need)
+            placed += count
+            if refusal is not None:
+                return _refuse(statement, refusal, wanted, placed)
+    limit = None
+    for role, more in enumerate(rest):
+        if more > 0:
+            count, refusal = _put(state, statement, job, role, more)
+            placed += count
+            if refusal is not None and (limit is None or refusal.queue >= 0):
+                limit = refusal
+    if placed < wanted:
+        assert limit is not None or not any(rest), job.request.job
+        return _refuse(statement, limit, wanted, placed)
+    return None if placed else limit
+
+
+def _pending(job: Job, role: int) -> int:
+    return 0 if job.shape.shapes[role].is_empty else job.roles[role].pending()
+
+
+def _refuse(
+    statement: Statement, refusal: Refusal | None, wanted: int, placed: int
+) -> Refusal:
+    statement.discard()
+    if refusal is not None and refusal.queue >= 0:
+        return refusal
+    return Refusal(Reason.GANG_BELOW_MINIMUM, wanted, placed, wanted)
+
+
+def _put(
+    state: State, statement: Statement, job: Job, role: int, wanted: int
+) -> tuple[int, Refusal | None]:
+    """Place up to `wanted` pods of a role. Returns how many, and why not all."""
+    shape = job.shape.shapes[role]
+    queue = state.queues[job.queue]
+    count, refusal = wanted, None
+    if queue.is_capped:
+        count, refusal = quota.headroom(queue, shape, wanted, statement.held())
+    left = count
+    while left:
+        done = _put_some(state, statement, job, role, shape, left)
+        if not done:
+            return count - left, Refusal(Reason.GANG_BELOW_MINIMUM, wanted, count - left, wanted)
+        left -= done
+    return count, refusal
+
+
+def _put_some(
+    state: State, statement: Statement, job: Job, role: int, shape: Shape, at_most: int
+) -> int:
+    """Place pods on the best node: as many as fit there, or one where pods are spread."""
+    index = state.indexes.nodes
+    spread = state.policy.spread
+    node = index.seek(shape, job.avoid, spread)
+    if node is None:
+        return 0
+    assert node.kind is not None
+    mask = index.cards_for(shape, node.kind)
+    if shape.card_milli:
+        statement.hold_share(role, shape, node, pick_shared(node, shape, mask))
+        return 1
+    count = 1 if spread else pods_on(node, shape, mask, at_most)
+    if not shape.cards:
+        statement.hold(role, shape, node, (0,) * count)
+        return count
+    free = node.free & mask
+    islands = node.kind.islands
+    masks = []
+    for _ in range(count):
+        chosen = choose_cards(free, shape.cards, islands, shape.same_island)
+        free &= ~chosen
+        masks.append(chosen)
+    statement.hold(role, shape, node, tuple(masks))
+    return count

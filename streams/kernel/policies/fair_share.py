@@ -1,0 +1,26 @@
+"""fair_share: queues by priority, those below their guarantee first, then by weighted dominant share.
+
+The share is that of dominant resource fairness: the greatest of used / capacity over cards, cpu and
+memory, divided by the queue's weight among its siblings. Serving the least share first fills queues as
+water-filling does, so it leads to what `quota.deserved` computes where requests can be divided.
+"""
+
+from ganger.schemas.records import Argument
+from ganger.streams.kernel.entities import Queue
+from ganger.streams.kernel.policies.hooks import Hooks, integers
+from ganger.streams.kernel.quota import is_below_guarantee, weighted_share
+from ganger.streams.kernel.state import State
+
+NAME = "fair_share"
+HOOKS = ("queue_key",)
+
+
+def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
+    """Takes no arguments."""
+    integers(arguments, where, {})
+    return Hooks(queue_key=_queue_key)
+
+
+def _queue_key(state: State, queue: Queue) -> tuple[int, ...]:
+    below = queue.guarantee and is_below_guarantee(queue)
+    return (-queue.config.priority, 0 if below else 1, weighted_share(state, queue))

@@ -1,0 +1,23 @@
+"""gang: jobs that have not got their minimum before jobs that only grow.
+
+That a gang starts whole or not at all is the kernel's own rule (module `placement`), policy or no policy.
+"""
+
+from ganger.schemas.records import Argument
+from ganger.streams.kernel.entities import Job
+from ganger.streams.kernel.gangs import is_ready
+from ganger.streams.kernel.policies.hooks import Hooks, integers
+from ganger.streams.kernel.state import State
+
+NAME = "gang"
+HOOKS = ("job_key",)
+
+
+def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
+    """Takes no arguments."""
+    integers(arguments, where, {})
+    return Hooks(job_key=_job_key)
+
+
+def _job_key(state: State, job: Job) -> tuple[int, ...]:
+    return (1 if is_ready(job) else 0,)

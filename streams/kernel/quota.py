@@ -1,0 +1,194 @@
+"""The queue tree: who uses, waits for and may have how much. All share rules are functions over it.
+
+Quantities are vectors by resource place (module `resources`), summed over subtrees and kept up to date
+by `charge` and its kin; `derive` makes them again from jobs and pods.
+"""
+
+from math import lcm
+
+from ganger.schemas.reasons import Reason
+from ganger.streams.kernel.entities import ROOT, Job, Queue
+from ganger.streams.kernel.resources import CARDS, CPU, MEMORY, Shape
+from ganger.streams.kernel.shares import Claim, divide
+from ganger.streams.kernel.state import Refusal, State
+
+SHARED = (CARDS, CPU, MEMORY)
+"""Resources that shares are computed over."""
+
+Charges = tuple[tuple[int, int], ...]
+
+
+def charge(state: State, queue: Queue, charges: Charges, count: int) -> None:
+    """`count` pods of a request begin (or, negative, end) to hold what they ask."""
+    used = state.used
+    for place, amount in charges:
+        used[place] += amount * count
+    for level in queue.chain:
+        used = level.used
+        for place, amount in charges:
+            used[place] += amount * count
+    if count < 0:
+        indexes = state.indexes
+        indexes.gate_grew = True
+        if indexes.inqueue.has_limited or indexes.gate.has_limited:
+            for level in queue.chain:
+                indexes.inqueue.relent(level.index)
+                indexes.gate.relent(level.index)
+
+
+def expect(queue: Queue, charges: Charges, count: int) -> None:
+    """`count` pods of a request begin (or, negative, cease) to wait."""
+    for level in queue.chain:
+        waiting = level.waiting
+        for place, amount in charges:
+            waiting[place] += amount * count
+
+
+def claim(state: State, job: Job) -> None:
+    """The minimum of an admitted job begins to count as demand."""
+    if not job.claims:
+        job.claims = True
+        _admit(state, job, 1)
+
+
+def disclaim(state: State, job: Job) -> None:
+    """It ceases to: placed, or ended."""
+    if job.claims:
+        job.claims = False
+        _admit(state, job, -1)
+        state.indexes.gate_grew = True
+
+
+def _admit(state: State, job: Job, sign: int) -> None:
+    charges = job.shape.min_charges
+    admitted = state.admitted
+    for place, amount in charges:
+        admitted[place] += amount * sign
+    chain = state.queues[job.queue].chain
+    for level in chain:
+        admitted = level.admitted
+        for place, amount in charges:
+            admitted[place] += amount * sign
+    if sign < 0 and state.indexes.gate.has_limited:
+        for level in chain:
+            state.indexes.gate.relent(level.index)
+
+
+def headroom(
+    queue: Queue, shape: Shape, wanted: int, held: dict[int, int]
+) -> tuple[int, Refusal | None]:
+    """Pods of a shape that capabilities up the tree allow, of `wanted`, and what stops the next one.
+
+    `held`: what is placed for the queue but not charged to it yet, by resource place.
+    """
+    count = wanted
+    refusal = None
+    for level in queue.chain:
+        for place, amount in shape.charges:
+            limit = level.capability.get(place)
+            if limit is not None:
+                free = limit - level.used[place] - held.get(place, 0)
+                if free < amount * count:
+                    count = max(0, free // amount)
+                    refusal = Refusal(
+                        Reason.QUEUE_CAPABILITY, amount * wanted, free, limit, level.index
+                    )
+    return count, refusal
+
+
+def widen(state: State) -> None:
+    """Give every vector a place for resources mentioned since."""
+    width = len(state.table.names)
+    vectors = [state.total, state.used, state.admitted]
+    for queue in state.queues:
+        vectors += [queue.used, queue.admitted, queue.waiting]
+    for vector in vectors:
+        vector.extend([0] * (width - len(vector)))
+
+
+def relink(state: State) -> None:
+    """Make the tree's links and scales again after a queue was configured."""
+    queues = state.queues
+    for queue in queues:
+        queue.children = []
+    for queue in queues:
+        if not queue.is_removed and queue.parent != ROOT:
+            queues[queue.parent].children.append(queue.index)
+    for queue in queues:
+        chain = [queue]
+        while chain[-1].parent != ROOT:
+            chain.append(queues[chain[-1].parent])
+        queue.chain = tuple(chain)
+        queue.is_capped = any(level.capability for level in chain)
+        siblings = siblings_of(state, queue)
+        common = lcm(*[s.config.weight for s in siblings]) if siblings else 1
+        queue.weight_scale = common // queue.config.weight if common else 1
+
+
+def siblings_of(state: State, queue: Queue) -> list[Queue]:
+    """Queues of the same parent, itself included, in order of id."""
+    if queue.parent != ROOT:
+        return [state.queues[child] for child in state.queues[queue.parent].children]
+    return [q for q in state.queues if q.parent == ROOT and not q.is_removed]
+
+
+def rescale(state: State) -> None:
+    """Make the scales of share comparison again after the cell's capacity changed."""
+    totals = [state.total[place] for place in SHARED]
+    common = lcm(*[total for total in totals if total > 0])
+    state.scales = tuple(common // total if total > 0 else 0 for total in totals)
+
+
+def weighted_share(state: State, queue: Queue) -> int:
+    """The queue's dominant share over its weight, times a factor common to its siblings.
+
+    Exact: used / total / weight over a common denominator, so shares compare as ints.
+    """
+    used = queue.used
+    cards, cpu, memory = state.scales
+    share = max(used[CARDS] * cards, used[CPU] * cpu, used[MEMORY] * memory)
+    return share * queue.weight_scale
+
+
+def is_below_guarantee(queue: Queue) -> bool:
+    """Whether the queue uses less than its guarantee of a resource that it asks for."""
+    return any(
+        queue.used[place] < min(floor, queue.used[place] + queue.waiting[place])
+        for place, floor in queue.guarantee.items()
+    )
+
+
+def deserved(state: State) -> dict[int, tuple[int, ...]]:
+    """What each queue should have of cards, cpu and memory at this moment, by queue id.
+
+    Weighted max-min down the tree, one resource at a time: the top level divides the cell's capacity, the
+    children of a queue divide its share. Bounds: guarantee below; above, the least of the capability,
+    what the queue asks for (used and waiting) and, where one is given, its `deserved`.
+    O(queues x depth); nothing is stored.
+    """
+    result: dict[int, tuple[int, ...]] = {}
+    level = [(tuple(state.total[p] for p in SHARED), [q for q in state.queues if q.parent == ROOT])]
+    while level:
+        below = []
+        for amounts, queues in level:
+            named = sorted(
+                (q for q in queues if not q.is_removed), key=lambda q: (q.config.queue, q.index)
+            )
+            parts = []
+            for place, amount in zip(SHARED, amounts, strict=True):
+                parts.append(divide(amount, [_claim_on(q, place) for q in named]))
+            for position, queue in enumerate(named):
+                result[queue.index] = tuple(part[position] for part in parts)
+                children = [state.queues[child] for child in queue.children]
+                if children:
+                    below.append((result[queue.index], children))
+        level = below
+    return result
+
+
+def _claim_on(queue: Queue, place: int) -> Claim:
+    cap = queue.used[place] + queue.waiting[place]
+    for bounds in (queue.capability, queue.given):
+        if place in bounds:
+            cap = min(cap, bounds[place])
+    return Claim(max(1, queue.config.weight), queue.guarantee.get(place, 0), cap)

@@ -1,0 +1,113 @@
+"""The kernel's one entry: `step(state, seq, record) -> decisions`.
+
+Live running, recovery, audit, what-if and simulation call this same function. It changes the state in
+place and returns what the record led to; it reads nothing but its arguments.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ganger.schemas import records as r
+from ganger.schemas.decisions import Decision
+from ganger.streams.kernel.digest import event_term
+from ganger.streams.kernel.handlers import control, jobs, nodes, pods, time
+from ganger.streams.kernel.state import State
+
+HANDLERS: dict[type[r.Record], Callable[[State, Any], None]] = {
+    r.JobSubmitRequested: jobs.submit,
+    r.JobCancelRequested: jobs.cancel,
+    r.JobUpdateRequested: jobs.update,
+    r.PodStarted: pods.started,
+    r.PodProgressed: pods.progressed,
+    r.PodCheckpointed: pods.checkpointed,
+    r.PodSucceeded: pods.succeeded,
+    r.PodFailed: pods.failed,
+    r.PodReleased: pods.released,
+    r.PodAdopted: pods.adopted,
+    r.QueueConfigured: control.queue_configured,
+    r.PolicyConfigured: control.policy_configured,
+    r.NodeCordoned: nodes.cordoned,
+    r.NodeUncordoned: nodes.uncordoned,
+    r.NodeDrained: nodes.drained,
+    r.ReservationRequested: control.reservation_requested,
+    r.FlagEnabled: control.flag_enabled,
+    r.IntakeClaimed: control.intake_claimed,
+    r.NodeChanged: nodes.changed,
+    r.NodeLost: nodes.lost,
+    r.NodeReturned: nodes.returned,
+    r.OwnerClaimed: control.owner_claimed,
+    r.Tick: time.tick,
+    r.SnapshotSealed: control.snapshot_sealed,
+}
+"""Everything a ledger may hold. `NodeHeartbeat` is not among it: intake turns it into other facts."""
+
+
+class OutOfOrder(Exception):
+    """A record was handed over out of its turn."""
+
+    def __init__(self, seq: int, expected: int) -> None:
+        super().__init__(f"record {seq} handed to the kernel, record {expected} is due")
+        self.seq = seq
+        self.expected = expected
+
+
+def step(state: State, seq: int, record: r.Record) -> list[Decision]:
+    """Apply one record; returns its decisions in order, chain included.
+
+    Raises:
+        OutOfOrder: `seq` is not the next one; nothing has changed.
+        KeyError: the record is of a type that no ledger may hold; nothing has changed.
+    """
+    if seq != state.next_seq:
+        raise OutOfOrder(seq, state.next_seq)
+    handler = HANDLERS[type(record)]
+    state.next_seq = seq + 1
+    state.cause = seq
+    state.decision_index = 0
+    clock = state.clock_ns
+    now = record.time_ns
+    if now < clock:
+        now = clock
+    else:
+        tick_max = state.policy.settings.tick_max_ns
+        if tick_max and now > clock + tick_max and clock:
+            now = clock + tick_max
+    state.now_ns = now
+    if record.source is not None and _is_copy(state, record.source):
+        return []
+    if record.event_id and _is_repeat(state, record.event_id):
+        return []
+    handler(state, record)
+    decisions = state.outbox
+    if decisions:
+        state.outbox = []
+        return decisions
+    return []
+
+
+def _is_copy(state: State, source: r.Source) -> bool:
+    """Whether the input was appended before; else remember that it is now."""
+    place = (source.topic, source.partition)
+    position = (source.offset, source.index)
+    highest = state.sources.get(place)
+    if highest is not None and position <= highest:
+        return True
+    state.sources[place] = position
+    return False
+
+
+def _is_repeat(state: State, event_id: str) -> bool:
+    """Whether the id was seen within the window; else remember it."""
+    if event_id in state.event_ids:
+        return True
+    state.event_ids[event_id] = state.clock_ns
+    state.digest += event_term(event_id)
+    return False
+
+
+def next_wake(state: State) -> int | None:
+    """The earliest time in ns at which time alone would change something; none: never.
+
+    May be too early, since timers are hints; a Tick then changes nothing.
+    """
+    return state.indexes.timers.next_ns()
