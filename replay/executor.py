@@ -1,13 +1,13 @@
 """Carries decisions out, for a virtual cluster: what starts, how long it runs, what is reported.
 
-A fold of decisions and the workload's run times, with no clock and no randomness of its own, so that
-a run can be repeated and resumed: whoever drives it says what time it is, a simulation in virtual
-time, a node simulator by the clock. An allocation starts at once. An attempt ends after its job's run
-time (a retried one runs the whole time again), or when it is evicted and its grace is over. Ends of
-one instant come in order of starts, the pods of a job together.
+A fold of decisions and the workload's run times, with no clock and no randomness of its own, so
+that a run can be repeated and resumed: whoever drives it says what time it is, a simulation in
+virtual time, a node simulator by the clock. An allocation starts at once. An attempt ends after
+its job's run time (a retried one runs the whole time again), or when it is evicted and its grace
+is over. Ends of one instant come in order of starts, the pods of a job together.
 
-A node can go away. What ends there meanwhile is reported when it is back; if it was powered off, all
-that it held is gone without a word.
+A node can go away. What ends there meanwhile is reported when it is back; if it was powered off,
+all that it held is gone without a word.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,7 @@ from ganger.schemas.records import (
 )
 
 Failing = Callable[[str, int, int, int], int | None]
-"""From job, pod, attempt and run time (ns) to how long the attempt runs before it fails (ns), if so."""
+"""From job, pod, attempt and run time (ns) to when it fails (ns after its start), if it does."""
 
 _NEVER_NS = -1
 _AttemptKey = tuple[str, int, int]
@@ -34,8 +34,18 @@ _AttemptKey = tuple[str, int, int]
 class _Attempt:
     """One run of a pod."""
 
-    __slots__ = ("attempt", "due_ns", "end_ns", "fails", "is_evicted", "is_over", "job", "node",
-                 "order", "pod")
+    __slots__ = (
+        "attempt",
+        "due_ns",
+        "end_ns",
+        "fails",
+        "is_evicted",
+        "is_over",
+        "job",
+        "node",
+        "order",
+        "pod",
+    )
 
     def __init__(self, job: str, pod: int, attempt: int, node: str, order: int) -> None:
         self.job = job

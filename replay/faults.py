@@ -1,6 +1,6 @@
-"""What goes wrong in a simulated cell, from a file:
+"""What goes wrong in a simulated cell, from a file.
 
-    seed-driven, for all pods and inputs (defaults: 0 and false)
+    # for all pods and inputs, drawn from the run's seed (defaults: 0 and false)
     pod_failure_milli = 20      # of 1000 attempts, so many fail somewhere in their run time
     duplicate_milli = 100       # of 1000 inputs, so many arrive twice
     late_milli = 100            # of 1000 facts, so many arrive late
@@ -26,8 +26,8 @@
     for_s = 1000                # default: for good
     drain = true
 
-Nothing here is random: `Disturbance` draws from the run's seed, so the same run goes wrong in the same
-way.
+Nothing here is random: `Disturbance` draws from the run's seed, so the same run goes wrong in the
+same way.
 """
 
 import os
@@ -127,7 +127,7 @@ def open_faults(path: str | os.PathLike[str]) -> Faults:
 
 
 class PodFailures:
-    """Which attempts fail and when: a hash of the seed and the attempt, so order does not matter."""
+    """Which attempts fail and when: a hash of seed and attempt, so order does not matter."""
 
     def __init__(self, seed: int, failure_milli: int) -> None:
         """`failure_milli`: of 1000 attempts, so many fail."""

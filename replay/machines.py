@@ -36,9 +36,7 @@ def report_of(name: str, spec: NodeSpec) -> NodeReport:
         name,
         f"{name}/1",
         tuple(
-            CardRun(
-                spec.island_cards, spec.model, spec.card_memory_mib, island, CardHealth.HEALTHY
-            )
+            CardRun(spec.island_cards, spec.model, spec.card_memory_mib, island, CardHealth.HEALTHY)
             for island in range(islands)
         ),
         spec.cpu_milli,
@@ -108,7 +106,9 @@ class Machines:
 
 def _with_failed(cards: tuple[CardRun, ...], failed: set[int]) -> tuple[CardRun, ...]:
     """The runs split where health changes; neighbouring equal cards make one run."""
-    single = [replace(run, count=1, health=CardHealth.HEALTHY) for run in cards for _ in range(run.count)]
+    single = [
+        replace(run, count=1, health=CardHealth.HEALTHY) for run in cards for _ in range(run.count)
+    ]
     for card in failed:
         single[card] = replace(single[card], health=CardHealth.FAILED)
     runs: list[CardRun] = []

@@ -1,7 +1,8 @@
 """Writing a run again over the logs it left: what stands there is compared, the rest appended.
 
-A simulation is a function of its arguments, so an interrupted one goes on by being run again from its
-beginning. Its records and decisions must come out byte for byte as recorded, up to where they end.
+A simulation is a function of its arguments, so an interrupted one goes on by being run again from
+its beginning. Its records and decisions must come out byte for byte as recorded, up to where they
+end.
 """
 
 from collections.abc import Iterator, Sequence

@@ -79,27 +79,29 @@ def _long_at(p: bytes, i: int) -> tuple[int, int]:
     if second < 128:
         z = low - 128 | second << 7
         return (z >> 1) ^ -(z & 1), i + 2
-    if len(p) - i < 9 or p[i + 2] < 128 or p[i + 3] < 128:
+    if len(p) - i < 9:
         return _long_by_bytes(p, i)
     a, b, c, d, e = _nine_bytes(p, i)
-    z = _WORD[a] | _WORD[b] << 14
-    if c & 0x80 == 0:
-        z |= (c & 127) << 28
+    if a & b & 0x8080 != 0x8080:
+        return _long_by_bytes(p, i)
+    if c & d & 0x8080 == 0x8080:
+        if e > 127:
+            return _long_by_bytes(p, i)
+        high = _WORD[c] | _WORD[d] << 14 | e << 28
+        i += 9
+    elif c & 0x80 == 0:
+        high = c & 127
         i += 5
     elif c & 0x8000 == 0:
-        z |= _WORD[c] << 28
+        high = _WORD[c]
         i += 6
     elif d & 0x80 == 0:
-        z |= (_WORD[c] | (d & 127) << 14) << 28
+        high = _WORD[c] | (d & 127) << 14
         i += 7
-    elif d & 0x8000 == 0:
-        z |= (_WORD[c] | _WORD[d] << 14) << 28
-        i += 8
-    elif e < 128:
-        z |= (_WORD[c] | _WORD[d] << 14 | e << 28) << 28
-        i += 9
     else:
-        return _long_by_bytes(p, i)
+        high = _WORD[c] | _WORD[d] << 14
+        i += 8
+    z = _WORD[a] | _WORD[b] << 14 | high << 28
     return (z >> 1) ^ -(z & 1), i
 
 

@@ -1,7 +1,8 @@
 """Why: every reason a decision or an explanation can give, each with the numbers it carries.
 
 A reason is an enum value with up to three integers, `asked`, `free` and `limit`; text is made at the
-edge from `MEANING`. Values are wire numbers and never change; the enum grows only at the end.
+edge from `MEANING`. The wire index of a reason is its place in the enum, so new ones are defined last,
+whatever their value.
 """
 
 from enum import IntEnum

@@ -1,14 +1,16 @@
 """What is saved beside a snapshot of the state, so that both logs can be entered at it.
 
 A checkpoint at `seq` holds the state after all records below `seq`, and how many decisions these
-caused. It is a shortcut: the ledger alone gives the same state, so a checkpoint that does not fit is
-left aside. Bytes: magic, format, number of decisions (u64, little-endian), then the state's own.
+caused. It is a shortcut: the ledger alone gives the same state, so a checkpoint that does not fit
+is left aside. Bytes: magic, format, number of decisions (u64, little-endian), then the state's
+own.
 """
 
 import struct
 from typing import NamedTuple, Protocol
 
 from ganger.streams.kernel import snapshot
+from ganger.streams.kernel.snapshot import SnapshotUnreadable
 from ganger.streams.kernel.state import State
 
 _HEAD = struct.Struct("<4sHxxQ")
@@ -42,11 +44,11 @@ def unpack(data: bytes) -> Checkpoint:
     """The checkpoint that `pack` wrote.
 
     Raises:
-        ValueError: other bytes, or those of another version.
+        SnapshotUnreadable: other bytes, or those of another version; take an older one, or none.
     """
     if len(data) < _HEAD.size:
-        raise ValueError(f"checkpoint of {len(data)} bytes; the head alone has {_HEAD.size}")
+        raise SnapshotUnreadable(f"{len(data)} bytes; the head alone has {_HEAD.size}")
     magic, version, position = _HEAD.unpack_from(data)
     if (magic, version) != (_MAGIC, _FORMAT):
-        raise ValueError(f"checkpoint begins with {magic!r} format {version}; delete it")
+        raise SnapshotUnreadable(f"it begins with {magic!r}, format {version}; delete it")
     return Checkpoint(snapshot.decode(data[_HEAD.size :]), position)

@@ -1,7 +1,7 @@
 """The kernel over two logs: records go into the ledger, decisions come out of it, in that order.
 
-Whoever runs a cell runs this. It knows neither topics nor files nor clocks; it keeps the one promise
-that no decision is published before its cause is safe. Two ways to take records:
+Whoever runs a cell runs this. It knows neither topics nor files nor clocks; it keeps the one
+promise that no decision is published before its cause is safe. Two ways to take records:
 
 * `apply`, for live running: append the group, sync, step each record, append the decisions. A full
   disk leaves the state as it was, so the group can be given again when there is room.
@@ -9,8 +9,8 @@ that no decision is published before its cause is safe. Two ways to take records
   once, hold records and decisions back, write them in groups. Nobody sees anything before `commit`.
   The state runs ahead of the ledger, so after a failed write the engine is dead.
 
-Recovery is the same fold: the state of the newest checkpoint that fits, or of an empty cell, then the
-ledger's records, each decision compared with the one recorded, missing ones appended.
+Recovery is the same fold: the state of the newest checkpoint that fits, or of an empty cell, then
+the ledger's records, each decision compared with the one recorded, missing ones appended.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,6 +23,7 @@ from ganger.schemas.encoding import decision_payload, encode_record
 from ganger.schemas.records import Record
 from ganger.streams.checkpoint import Checkpoint, SnapshotStore, pack, unpack
 from ganger.streams.divergence import Divergence
+from ganger.streams.kernel.snapshot import SnapshotUnreadable
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.step import step
 from ganger.streams.log.errors import LedgerFull, LogError
@@ -257,7 +258,7 @@ def _checkpoint(
         seq, data = found
         try:
             checkpoint = unpack(data)
-        except ValueError:
+        except SnapshotUnreadable:
             checkpoint = None
         if checkpoint is not None and _fits(checkpoint, seq, ledger, decisions):
             return checkpoint

@@ -1,8 +1,8 @@
 """From inputs to ledger records: structure checked, the clock stamped, heartbeats thinned out.
 
-With the ticker of the cell's owner the only writer of a ledger. It never judges against scheduling
-state: whether a job is accepted, the kernel decides. It holds what nobody else does, which nodes are
-heard (`liveness`), and has no clock: every call is told the time.
+With the ticker of the cell's owner the only writer of a ledger. It never judges against
+scheduling state: whether a job is accepted, the kernel decides. It holds what nobody else does,
+which nodes are heard (`liveness`), and has no clock: every call is told the time.
 
     heartbeat of a new node, or one that says something new -> NodeChanged
     heartbeat that changes nothing                           -> nothing

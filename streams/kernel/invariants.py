@@ -157,6 +157,8 @@ def _check_lines(state: State) -> None:
         for waiting, true in ((indexes.gate, gate), (indexes.inqueue, inqueue)):
             line = sorted(true.get(queue.index, []))
             _same("line", queue.config.queue, waiting.keys(queue.index), line)
+    for waiting in (indexes.gate, indexes.inqueue):
+        _same("open groups", "the cell", waiting.open_count, waiting.recount_open())
     _same("zero-request jobs", "the cell", sorted(indexes.zero), sorted(zero))
     count = sum(1 for job in state.jobs.values() if job.phase in WAITING)
     _same("waiting jobs", "the cell", state.waiting_count, count)

@@ -166,9 +166,10 @@ class NodeIndex:
 
         `spread` asks the emptiest nodes first instead of the fullest.
         """
-        few = self._few_nodes(shape)
-        if few is not None:
-            return self._scan(few, shape, avoid, spread)
+        if shape.request.selectors:
+            few = self._few_nodes(shape)
+            if few is not None:
+                return self._scan(few, shape, avoid, spread)
         eligible = self.eligible(shape)
         if shape.card_milli:
             node = self._seek_shared(eligible, shape, avoid)
@@ -241,7 +242,7 @@ class NodeIndex:
                     and node.shared[entry[2]][1] >= shape.card_memory
                     and node.free_cpu >= shape.cpu
                     and node.free_memory >= shape.memory
-                    and _holds_extra(node, shape)
+                    and holds_extra(node, shape)
                     and matches(node.labels, shape.request.selectors)
                 ):
                     best = entry
@@ -283,20 +284,29 @@ class NodeIndex:
 
 def suitable_cards(shape: Shape, kind: NodeClass) -> int:
     """Mask of a class's cards that suit a shape; -1 when none does or a taint forbids the node."""
-    for taint in kind.taints:
-        if taint.effect is not TaintEffect.PREFER_NO_SCHEDULE and not tolerates(
-            shape.request.tolerations, taint
-        ):
-            return -1
+    if not tolerated(shape, kind):
+        return -1
+    mask = usable_cards(shape, kind)
+    return -1 if shape.cards_milli and not mask else mask
+
+
+def tolerated(shape: Shape, kind: NodeClass) -> bool:
+    """Whether the shape bears every taint of the class; a wish (`PREFER_NO_SCHEDULE`) forbids nothing."""
+    return all(
+        taint.effect is TaintEffect.PREFER_NO_SCHEDULE
+        or tolerates(shape.request.tolerations, taint)
+        for taint in kind.taints
+    )
+
+
+def usable_cards(shape: Shape, kind: NodeClass) -> int:
+    """Mask of a class's cards of an allowed model and with memory enough."""
     request = shape.request
+    least = max(request.min_card_memory_mib, shape.card_memory)
     mask = 0
     for model, memory, cards in kind.kinds:
-        if (not request.models or model in request.models) and memory >= max(
-            request.min_card_memory_mib, shape.card_memory
-        ):
+        if memory >= least and (not request.models or model in request.models):
             mask |= cards
-    if shape.cards_milli and not mask:
-        return -1
     return mask
 
 
@@ -343,7 +353,7 @@ def can_hold(node: Node, shape: Shape, mask: int) -> bool:
         assert node.kind is not None
         if not pods_in(free, shape.cards, node.kind.islands, shape.same_island):
             return False
-    return _holds_extra(node, shape) and matches(node.labels, shape.request.selectors)
+    return holds_extra(node, shape) and matches(node.labels, shape.request.selectors)
 
 
 def pods_on(node: Node, shape: Shape, mask: int, at_most: int) -> int:
@@ -377,7 +387,8 @@ def pick_shared(node: Node, shape: Shape, mask: int) -> int:
     return chosen.bit_length() - 1
 
 
-def _holds_extra(node: Node, shape: Shape) -> bool:
+def holds_extra(node: Node, shape: Shape) -> bool:
+    """Whether the node has what the pod asks of named resources."""
     return all(node.free_extra.get(place, 0) >= amount for place, amount in shape.extra)
 
 

@@ -5,6 +5,8 @@ if fewer than `min_available` found a place undo everything. Zero-request pods a
 not placed here and count as placed: backfill puts them anywhere.
 """
 
+from collections.abc import Sequence
+
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import quota
 from ganger.streams.kernel.entities import Job
@@ -14,12 +16,17 @@ from ganger.streams.kernel.resources import Shape
 from ganger.streams.kernel.state import Refusal, State
 from ganger.streams.kernel.statement import Statement
 from ganger.streams.kernel.topology import choose_cards
+from ganger.streams.kernel.waiting import FRESH
 
 
 def place_job(state: State, statement: Statement, job: Job) -> Refusal | None:
     """Place what the job needs and what else fits, in `statement`. On refusal nothing is held."""
-    needs, short = missing(job)
-    wanted = sum(needs) + short
+    needs: Sequence[int]
+    if job.look == FRESH:
+        needs, wanted = job.shape.fresh_needs, job.shape.fresh_total
+    else:
+        needs, short = missing(job)
+        wanted = sum(needs) + short
     index = state.indexes.nodes
     for role, need in enumerate(needs):
         if need > 1:

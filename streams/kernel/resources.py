@@ -102,6 +102,9 @@ class JobShape:
     pod_needs: tuple[Need, ...]  # what one pod of each role asks
     min_needs: tuple[Need, ...]  # what the smallest start asks in all: one entry
     all_empty: bool  # no pod asks for anything
+    has_empty: bool  # the pods of some role ask for nothing
+    fresh_needs: tuple[int, ...]  # pods per role that a start must place, zero-request ones aside
+    fresh_total: int  # pods that a start must place in all, these included
     users: int = 0  # jobs that refer to it
 
 
@@ -163,13 +166,20 @@ class ShapeTable:
         for shape, count in zip(shapes, minimum_counts(roles, min_available), strict=True):
             for place, amount in shape.charges:
                 charges[place] = charges.get(place, 0) + amount * count
+        pairs = list(zip(shapes, roles, strict=True))
+        needs = tuple(0 if shape.is_empty else role.min_available for shape, role in pairs)
+        free = sum(role.replicas for shape, role in pairs if shape.is_empty)
+        least = max(min_available, sum(role.min_available for role in roles))
         return JobShape(
             key=(roles, min_available),
             roles=roles,
-            min_available=max(min_available, sum(role.min_available for role in roles)),
+            min_available=least,
             shapes=shapes,
             min_charges=tuple(sorted((p, n) for p, n in charges.items() if n)),
             pod_needs=tuple((s.cards_milli, s.cpu, s.memory) for s in shapes),
             min_needs=((charges.get(CARDS, 0), charges.get(CPU, 0), charges.get(MEMORY, 0)),),
             all_empty=all(shape.is_empty for shape in shapes),
+            has_empty=any(shape.is_empty for shape in shapes),
+            fresh_needs=needs,
+            fresh_total=max(sum(needs), least - free),
         )

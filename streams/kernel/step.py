@@ -11,7 +11,10 @@ from ganger.schemas import records as r
 from ganger.schemas.decisions import Decision
 from ganger.streams.kernel.digest import event_term
 from ganger.streams.kernel.handlers import control, jobs, nodes, pods, time
+from ganger.streams.kernel.handlers.time import next_wake
 from ganger.streams.kernel.state import State
+
+__all__ = ["HANDLERS", "OutOfOrder", "next_wake", "step"]
 
 HANDLERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.JobSubmitRequested: jobs.submit,
@@ -103,11 +106,3 @@ def _is_repeat(state: State, event_id: str) -> bool:
     state.event_ids[event_id] = state.clock_ns
     state.digest += event_term(event_id)
     return False
-
-
-def next_wake(state: State) -> int | None:
-    """The earliest time in ns at which time alone would change something; none: never.
-
-    May be too early, since timers are hints; a Tick then changes nothing.
-    """
-    return state.indexes.timers.next_ns()

@@ -1,16 +1,17 @@
 """Waiting jobs in order, look-alikes grouped, so that a shape that failed is asked once.
 
-A *line* holds the waiting jobs of one queue. Inside it jobs of the same job shape and *look* form a
-*group*: what holds for the first of them holds for all. The look tells how far a job is: jobs that
-have nothing yet look alike, jobs of one role that run and only grow do, any other is unique. A group is *blocked* when its first job was
-tried and failed; it is then not offered again until
+A *line* holds the waiting jobs of one queue. Jobs of the same job shape and *look* are *alike*: what
+holds for one holds for all. The look tells how far a job is: jobs that have nothing yet look alike, jobs
+of one role that run and only grow do, any other is unique. The jobs of one line that are alike form a
+*group*, ordered by their keys, int tuples that end in the job's seq, so no two are equal.
 
-* capacity grew somewhere so that one of its pods would fit (`wake`), or
+When the first job of a group was tried and failed, nothing like it is offered again until
+
+* capacity grew so that it might fit (`wake`), for a failure for want of capacity, or
 * the queue whose limit stopped it gave something back (`relent`), or
 * `wake_all`.
 
-Blocking is a memory of failures, not a fact: dropping it costs time and changes no decision.
-Order keys are int tuples that end in the job's seq, so no two are equal.
+This is a memory of failures, not a fact: dropping it costs time and changes no decision.
 """
 
 from bisect import bisect_right, insort
@@ -27,30 +28,42 @@ FRESH, GROWING, UNIQUE = 0, 1, 2
 
 
 @dataclass(slots=True, eq=False)
-class Group:
-    """Look-alikes in one line. `jobs` is a heap of order keys, cleaned when read."""
+class Alike:
+    """Jobs that placement and admission cannot tell apart, in all queues."""
 
-    queue: int
     shape: JobShape
     look: int
-    jobs: list[Key] = field(default_factory=list)
+    groups: "dict[int, Group]" = field(default_factory=dict)  # by queue
+    has_failed: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Look-alikes in one line. `keys` is a heap, cleaned when read."""
+
+    queue: int
+    alike: Alike
+    keys: list[Key] = field(default_factory=list)
     count: int = 0  # jobs that really stand in it
-    is_blocked: bool = False
+    is_limited: bool = False  # a queue's limit stops it
+    listed: Key | None = None  # its entry in the line's heads
 
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """Waiting jobs of one queue. `heads` is a heap of (key, group), cleaned when read."""
+    """Waiting jobs of one queue. `heads` is a heap of (key, group), cleaned when read.
+
+    Every group that may be offered has an entry whose key is not above that of its first job.
+    """
 
     queue: int
-    groups: dict[tuple[JobShape, int], Group] = field(default_factory=dict)
     heads: list[tuple[Key, Group]] = field(default_factory=list)
     count: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class Growth:
-    """The largest free numbers, each on its own, among nodes that got something back."""
+    """The largest free numbers, each on its own, of what got something back."""
 
     cards_milli: int = -1
     cpu: int = -1
@@ -65,14 +78,15 @@ class Waiting:
     """The lines of one stage (before or after admission)."""
 
     __slots__ = (
+        "_alike",
         "_by_pod",
         "_failed",
-        "_failed_order",
         "_jobs",
         "_limited",
         "active",
         "growth",
         "lines",
+        "open_count",
     )
 
     def __init__(self, jobs: dict[int, Job], by_pod: bool) -> None:
@@ -80,130 +94,134 @@ class Waiting:
         self._jobs = jobs
         self._by_pod = by_pod
         self.lines: dict[int, Line] = {}
-        self.active: dict[int, Line] = {}  # lines that may have an unblocked job
+        self.active: dict[int, Line] = {}  # lines that have heads
+        self.open_count = 0  # groups with jobs that may be offered
         self.growth = Growth()
-        self._failed: dict[tuple[JobShape, int], list[Group]] = {}
-        self._failed_order: list[tuple[int, tuple[JobShape, int]]] = []  # by fewest milli-cards asked
-        self._limited: dict[int, list[Group]] = {}  # by the queue whose limit stopped them
+        self._alike: dict[tuple[JobShape, int], Alike] = {}
+        self._failed: list[tuple[int, Alike]] = []  # by fewest milli-cards that would wake it
+        self._limited: dict[int, list[Group]] = {}  # by the queue whose limit stops them
 
     # ---- joining and leaving ------------------------------------------------------------------
 
     def add(self, job: Job, key: Key, look: int) -> None:
         """Put a job in its queue's line. It must stand in none."""
         assert job.key is None, job.seq
-        line = self.lines.get(job.queue)
-        if line is None:
-            line = self.lines[job.queue] = Line(job.queue)
+        queue = job.queue
         place = (job.shape, look)
-        group = line.groups.get(place)
+        alike = self._alike.get(place)
+        if alike is None:
+            alike = self._alike[place] = Alike(job.shape, look)
+        group = alike.groups.get(queue)
         if group is None:
-            group = line.groups[place] = Group(job.queue, job.shape, look)
-            failed = self._failed.get(place)
-            if failed is not None:
-                group.is_blocked = True
-                failed.append(group)
+            group = alike.groups[queue] = Group(queue, alike)
         job.key = key
         job.look = look
-        heappush(group.jobs, key)
-        group.count += 1
+        heappush(group.keys, key)
+        line = self.lines.get(queue)
+        if line is None:
+            line = self.lines[queue] = Line(queue)
         line.count += 1
-        if not group.is_blocked and group.jobs[0] is key:
-            heappush(line.heads, (key, group))
-            self.active[job.queue] = line
+        group.count += 1
+        if alike.has_failed or group.is_limited:
+            return
+        if group.count == 1:
+            self.open_count += 1
+        if group.listed is None or key < group.listed:
+            self._list(line, group, key)
+
+    def _list(self, line: Line, group: Group, key: Key) -> None:
+        group.listed = key
+        heappush(line.heads, (key, group))
+        self.active[group.queue] = line
 
     def remove(self, job: Job) -> None:
         """Take a job out of its line."""
         assert job.key is not None, job.seq
-        line = self.lines[job.queue]
-        place = (job.shape, job.look)
-        group = line.groups[place]
         job.key = None
-        group.count -= 1
+        place = (job.shape, job.look)
+        alike = self._alike[place]
+        group = alike.groups[job.queue]
+        line = self.lines[job.queue]
         line.count -= 1
+        group.count -= 1
         if not group.count:
-            group.jobs.clear()
-            if not group.is_blocked:
-                del line.groups[place]
+            group.keys.clear()
+            if not (alike.has_failed or group.is_limited):
+                self.open_count -= 1
+            if not group.is_limited:
+                del alike.groups[job.queue]
+                if not (alike.groups or alike.has_failed):
+                    del self._alike[place]
         if not line.count:
+            for _, other in line.heads:
+                other.listed = None
             line.heads.clear()
             self.active.pop(job.queue, None)
 
     # ---- asking -------------------------------------------------------------------------------
 
     def first(self, queue: int) -> tuple[Job, Group] | None:
-        """The first job of a queue that is not blocked."""
+        """The first job of a queue that may be offered."""
         line = self.active.get(queue)
         if line is None:
             return None
         heads = line.heads
+        jobs = self._jobs
         while heads:
             key, group = heads[0]
-            if group.is_blocked:
-                heappop(heads)
+            if key is not group.listed:
+                heappop(heads)  # a smaller key came later
                 continue
-            head = self._head(group)
-            if head is None:
+            if group.is_limited or group.alike.has_failed or not group.count:
                 heappop(heads)
-            elif head is not key:
-                heapreplace(heads, (head, group))
-            else:
-                return self._jobs[key[-1]], group
+                group.listed = None
+                continue
+            keys = group.keys
+            job = jobs.get(keys[0][-1])
+            while job is None or job.key is not keys[0]:
+                heappop(keys)
+                job = jobs.get(keys[0][-1])
+            if keys[0] is key:
+                return job, group
+            group.listed = keys[0]
+            heapreplace(heads, (keys[0], group))
         del self.active[queue]
-        return None
-
-    def _head(self, group: Group) -> Key | None:
-        keys = group.jobs
-        while keys:
-            job = self._jobs.get(keys[0][-1])
-            if job is not None and job.key is keys[0]:
-                return keys[0]
-            heappop(keys)
         return None
 
     # ---- blocking and waking ------------------------------------------------------------------
 
     def block(self, group: Group) -> None:
-        """No node can hold the group's first job now; nor its look-alikes in any queue."""
-        assert not group.is_blocked, group
-        group.is_blocked = True
-        place = (group.shape, group.look)
-        failed = self._failed.get(place)
-        if failed is None:
-            failed = self._failed[place] = []
-            least = min(need[0] for need in self._needs(group.shape))
-            insort(self._failed_order, (least, place), key=lambda entry: entry[0])
-        failed.append(group)
-
-    def _needs(self, shape: JobShape) -> tuple[Need, ...]:
-        return shape.pod_needs if self._by_pod else shape.min_needs
-
-    def is_failed(self, group: Group) -> bool:
-        """Whether a look-alike of another queue has failed since capacity last grew."""
-        return (group.shape, group.look) in self._failed
+        """There is no room for the group's first job, nor for anything like it in any queue."""
+        alike = group.alike
+        assert not alike.has_failed and not group.is_limited, group
+        self.open_count -= sum(1 for g in alike.groups.values() if g.count and not g.is_limited)
+        alike.has_failed = True
+        least = min(need[0] for need in self._needs(alike.shape))
+        insort(self._failed, (least, alike), key=lambda entry: entry[0])
 
     def block_by(self, group: Group, queue: int) -> None:
         """The limit of `queue` stops the group."""
-        assert not group.is_blocked, group
-        group.is_blocked = True
+        assert not group.alike.has_failed and not group.is_limited, group
+        self.open_count -= 1
+        group.is_limited = True
         self._limited.setdefault(queue, []).append(group)
 
     def relent(self, queue: int) -> None:
         """`queue` gave something back, or its limits changed."""
         for group in self._limited.pop(queue, ()):
-            self._unblock(group)
+            group.is_limited = False
+            if group.count:
+                self._reopen(group)
+            else:
+                self._drop(group)
 
     @property
     def has_limited(self) -> bool:
         """Whether any group is stopped by a queue's limit."""
         return bool(self._limited)
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether any shape has failed."""
-        return bool(self._failed)
-
     def grow(self, cards_milli: int, cpu: int, memory: int) -> None:
-        """A node now has this much free and had less before."""
+        """Something now has this much free and had less before."""
         growth = self.growth
         if cards_milli > growth.cards_milli:
             growth.cards_milli = cards_milli
@@ -213,53 +231,81 @@ class Waiting:
             growth.memory = memory
 
     def wake(self) -> None:
-        """Offer again the shapes of which a pod might fit on what grew since the last call."""
+        """Offer again what might fit into what grew since the last call."""
         growth = self.growth
         if growth.cards_milli < 0:
             return
         self.growth = Growth()
-        order = self._failed_order
-        if not order:
+        failed = self._failed
+        if not failed:
             return
-        end = bisect_right(order, growth.cards_milli, key=lambda entry: entry[0])
+        end = bisect_right(failed, growth.cards_milli, key=lambda entry: entry[0])
         kept = []
-        for entry in order[:end]:
-            if any(growth.admits(need) for need in self._needs(entry[1][0])):
-                for group in self._failed.pop(entry[1]):
-                    self._unblock(group)
+        for entry in failed[:end]:
+            alike = entry[1]
+            if any(growth.admits(need) for need in self._needs(alike.shape)):
+                self._wake(alike)
             else:
                 kept.append(entry)
-        order[:end] = kept
+        failed[:end] = kept
 
     def wake_all(self) -> None:
         """Offer everything again."""
-        for groups in (*self._failed.values(), *self._limited.values()):
-            for group in groups:
-                self._unblock(group)
+        for _, alike in self._failed:
+            self._wake(alike)
         self._failed.clear()
-        self._failed_order.clear()
-        self._limited.clear()
+        for queue in sorted(self._limited):
+            self.relent(queue)
         self.growth = Growth()
 
-    def _unblock(self, group: Group) -> None:
-        group.is_blocked = False
-        line = self.lines[group.queue]
-        head = self._head(group)
-        if head is None:
-            line.groups.pop((group.shape, group.look), None)
+    def _wake(self, alike: Alike) -> None:
+        alike.has_failed = False
+        if not alike.groups:
+            del self._alike[(alike.shape, alike.look)]
             return
-        heappush(line.heads, (head, group))
-        self.active[group.queue] = line
+        for group in alike.groups.values():
+            if group.count and not group.is_limited:
+                self._reopen(group)
+
+    def _reopen(self, group: Group) -> None:
+        """The group may be offered (unless its like has failed): see that its line lists it."""
+        if group.alike.has_failed:
+            return
+        self.open_count += 1
+        key = group.keys[0]  # may be of a job that left: not above that of the first that stays
+        if group.listed is None or key < group.listed:
+            self._list(self.lines[group.queue], group, key)
+        else:
+            self.active[group.queue] = self.lines[group.queue]
+
+    def _drop(self, group: Group) -> None:
+        alike = group.alike
+        del alike.groups[group.queue]
+        if not (alike.groups or alike.has_failed):
+            del self._alike[(alike.shape, alike.look)]
+
+    def _needs(self, shape: JobShape) -> tuple[Need, ...]:
+        return shape.pod_needs if self._by_pod else shape.min_needs
+
+    # ---- for explanations and checks ----------------------------------------------------------
 
     def keys(self, queue: int) -> list[Key]:
-        """Keys of all jobs in a queue's line, in order. O(n log n): for explanations and checks."""
-        line = self.lines.get(queue)
-        if line is None:
-            return []
+        """Keys of all jobs in a queue's line, in order. O(n log n)."""
         jobs = self._jobs
         return sorted(
             key
-            for group in line.groups.values()
-            for key in group.jobs
+            for alike in self._alike.values()
+            for group in [alike.groups.get(queue)]
+            if group is not None
+            for key in group.keys
             if key[-1] in jobs and jobs[key[-1]].key is key
+        )
+
+    def recount_open(self) -> int:
+        """Groups with jobs that may be offered, counted anew."""
+        return sum(
+            1
+            for alike in self._alike.values()
+            for group in alike.groups.values()
+            if group.count and not alike.has_failed and not group.is_limited
         )

@@ -8,8 +8,8 @@ A file is the policy record as TOML; `default.toml` beside this module shows eve
     priority_classes = [{ name = "high", priority = 100, preempts = true }]
     settings = { ttl_ns = 0 }
 
-Values of arguments and settings are integers, text or booleans. Equal content gives an equal record,
-whatever the order of keys in a table.
+Values of arguments and settings are integers, text or booleans. Equal content gives an equal
+record, whatever the order of keys in a table.
 """
 
 import os
@@ -39,6 +39,7 @@ FILE_BYTES_MAX = 1 << 20
 
 _AT = re.compile(r" - at `\$\.?([^`]*)`$")
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
 
 class PolicyError(ValueError):
     """A policy cannot be loaded. The message names place, value and remedy.
@@ -151,7 +152,9 @@ def parse_policy(text: str, place: str) -> PolicyConfigured:
     try:
         build(record)
     except PolicyRefused as error:
-        raise PolicyError(f"{place}: {error.where}", f"it is {error.value!r}", error.remedy) from error
+        raise PolicyError(
+            f"{place}: {error.where}", f"it is {error.value!r}", error.remedy
+        ) from error
     return record
 
 
@@ -197,7 +200,7 @@ def _arguments(values: dict[str, Any], where: str) -> tuple[Argument, ...]:
 
 
 def _key_error(place: str, document: dict[str, Any], message: str) -> PolicyError:
-    """msgspec's message with key, value and remedy told apart."""
+    """The message of msgspec with key, value and remedy told apart."""
     at = _AT.search(message)
     where = at[1] if at else ""
     problem = message[: at.start()] if at else message

@@ -7,7 +7,7 @@ and an older one is taken; none is as good as any, only slower.
 import struct
 from hashlib import sha256
 
-from msgspec import Struct, msgpack
+from msgspec import MsgspecError, Struct, msgpack
 
 from ganger.streams.tables.store import Item, Store
 
@@ -78,7 +78,10 @@ class Snapshots:
         raw = self._store.get(_key(seq, 0))
         if raw is None:
             return None
-        header = msgpack.decode(raw, type=_Header)
+        try:
+            header = msgpack.decode(raw, type=_Header)
+        except MsgspecError:
+            return None
         chunks = [self._store.get(_key(seq, n)) or b"" for n in range(1, header.chunk_count + 1)]
         data = b"".join(chunks)
         if len(data) != header.size_bytes or sha256(data).digest() != header.sha256:

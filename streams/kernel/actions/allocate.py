@@ -16,19 +16,16 @@ def run(session: Session) -> None:
     state = session.state
     waiting = state.indexes.inqueue
     waiting.wake()
-    if not waiting.active:
+    if not waiting.open_count:
         return
     order = QueueOrder(state, waiting)
     statement = Statement(state)
-    while (queue := order.best()) is not None:
+    while waiting.open_count and (queue := order.best()) is not None:
         found = waiting.first(queue.index)
         if found is None:
             order.drop(queue)
             continue
         job, group = found
-        if waiting.is_failed(group):
-            waiting.block(group)
-            continue
         refusal = place_job(state, statement, job)
         if refusal is None:
             session.started += statement.commit(job, DecisionKind.ALLOCATE, Tier.MAIN)
@@ -42,11 +39,13 @@ def run(session: Session) -> None:
 
 def _placed(state: State, job: Job) -> None:
     state.indexes.inqueue.remove(job)
-    state.indexes.zero.pop(job.seq, None)
+    if job.shape.has_empty:
+        state.indexes.zero.pop(job.seq, None)
     job.last_tier = Tier.MAIN
     if job.phase is Phase.INQUEUE:
         quota.disclaim(state, job)
         move_job(state, job, Phase.ALLOCATED)
     else:
         state.touch(job)
-    line_up(state, job)
+    if any(role.fresh < role.replicas or role.returned for role in job.roles):
+        line_up(state, job)

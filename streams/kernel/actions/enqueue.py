@@ -20,18 +20,15 @@ def run(session: Session, asks: bool) -> None:
         state.indexes.gate_grew = False
         gate.grow(*_headroom(state))
         gate.wake()
-    if not gate.active:
+    if not gate.open_count:
         return
     order = QueueOrder(state, gate)
-    while (queue := order.best()) is not None:
+    while gate.open_count and (queue := order.best()) is not None:
         found = gate.first(queue.index)
         if found is None:
             order.drop(queue)
             continue
         job, group = found
-        if gate.is_failed(group):
-            gate.block(group)
-            continue
         refusal = _ask(state, job) if asks else None
         if refusal is None:
             _admit(state, job)
@@ -51,10 +48,16 @@ def _ask(state: State, job: Job) -> Refusal | None:
 
 
 def _admit(state: State, job: Job) -> None:
+    key, look = job.key, job.look
+    assert key is not None
     state.indexes.gate.remove(job)
     move_job(state, job, Phase.INQUEUE)
     quota.claim(state, job)
-    line_up(state, job)
+    if job.shape.has_empty:
+        line_up(state, job)
+    else:
+        # nothing that its key is made of has changed; lines tell their keys by identity, so a copy
+        state.indexes.inqueue.add(job, (*key[:-1], job.seq), look)
     say_of_job(
         state,
         DecisionKind.ADMIT,

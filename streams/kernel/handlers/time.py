@@ -6,7 +6,7 @@ from ganger.schemas.records import Tick
 from ganger.streams.kernel.attempts import evict, forget, settle, ttl_ns
 from ganger.streams.kernel.cycle import run_cycle
 from ganger.streams.kernel.digest import event_term
-from ganger.streams.kernel.entities import ENDED
+from ganger.streams.kernel.entities import ENDED, Job, Pod
 from ganger.streams.kernel.handlers.control import refresh_reservations
 from ganger.streams.kernel.lines import step_out
 from ganger.streams.kernel.state import State
@@ -26,6 +26,29 @@ def tick(state: State, record: Tick) -> None:
     expire_event_ids(state)
     if record.cycle:
         run_cycle(state)
+
+
+def next_wake(state: State) -> int | None:
+    """The earliest time in ns at which time alone would change something; none: never.
+
+    Timers with nothing left to do are dropped on the way, which changes no decision.
+    """
+    timers = state.indexes.timers
+    while (timer := timers.earliest()) is not None:
+        if timer[1] is not Wake.POD_START or _unstarted(state, timer) is not None:
+            return timer[0]
+        timers.drop_earliest()
+    return None
+
+
+def _unstarted(state: State, timer: Timer) -> tuple[Job, Pod] | None:
+    """The attempt that a start timer is about, if it still has not started."""
+    _, _, seq, index, attempt = timer
+    job = state.jobs.get(seq)
+    pod = job.pods.get(index) if job is not None and job.pods else None
+    if job is None or pod is None or pod.attempt != attempt or pod.phase is not Phase.ALLOCATED:
+        return None
+    return job, pod
 
 
 def _wake_backoff(state: State, timer: Timer) -> None:
@@ -52,15 +75,15 @@ def _wake_ttl(state: State, timer: Timer) -> None:
 
 def _wake_start(state: State, timer: Timer) -> None:
     """An attempt that has not been reported running for too long is told to end."""
-    _, _, seq, index, attempt = timer
-    job = state.jobs.get(seq)
-    pod = job.pods.get(index) if job is not None and job.pods else None
-    if job is None or pod is None or pod.attempt != attempt or pod.phase is not Phase.ALLOCATED:
+    found = _unstarted(state, timer)
+    if found is None:
         return
+    job, pod = found
     waited = state.clock_ns - pod.allocated_ns
     limit = state.policy.settings.start_timeout_ns
     if waited < limit:
-        state.indexes.timers.at(pod.allocated_ns + limit, Wake.POD_START, seq, index, attempt)
+        due = pod.allocated_ns + limit
+        state.indexes.timers.at(due, Wake.POD_START, pod.job, pod.index, pod.attempt)
         return
     step_out(state, job)
     if pod.node not in job.avoid:

@@ -1,0 +1,280 @@
+"""A cell in virtual time: intake, engine, executors and nodes, wired together by one clock.
+
+`advance` is the whole rule of time: all that happens at the next moment at which anything does.
+
+1. Submissions of the moment, in the trace's order; a Tick after each.
+2. Ends of the moment, in order of starts, the pods of one job together; a Tick after each.
+3. Mishaps of the moment; a Tick after them.
+4. A Tick if the kernel asked to be woken and none of these was followed by one.
+
+A start is reported at once and followed by no Tick.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from ganger.replay.executor import Executor
+from ganger.replay.faults import Disturbance, Faults, PodFailures
+from ganger.replay.machines import Machines, Mishap, timeline
+from ganger.replay.summary import Meter
+from ganger.replay.traces.fields import NS_PER_S
+from ganger.replay.traces.model import TraceJob
+from ganger.replay.workload import Submissions
+from ganger.schemas.records import (
+    NodeCordoned,
+    NodeDrained,
+    NodeUncordoned,
+    PodStarted,
+    Record,
+    Tick,
+)
+from ganger.streams.engine import Engine
+from ganger.streams.intake import Intake
+from ganger.streams.kernel.resources import CARDS
+from ganger.streams.kernel.step import next_wake
+
+OPERATOR = "simulation"
+
+_WAKES_MAX = 1000
+"""Ticks in a row at one moment; a kernel that asks for more asks for ever."""
+
+
+class VirtualCell:
+    """One simulated cell with its workload.
+
+    Attributes:
+        now_ns: virtual time.
+        last_ns: time of the last submission or end.
+        submitted_count: jobs submitted so far.
+        record_counts: records by type.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        intake: Intake,
+        machines: Machines,
+        jobs: Sequence[TraceJob],
+        *,
+        seed: int,
+        faults: Faults,
+    ) -> None:
+        """A cell in which nothing has happened yet.
+
+        Args:
+            engine: of an empty cell.
+            intake: one that never pauses.
+            machines: the nodes.
+            jobs: at least one, in order of submission.
+            seed: from which faults draw.
+            faults: what goes wrong.
+
+        Raises:
+            InputError: a fault names a node or card that is not there.
+        """
+        self.now_ns = self.last_ns = jobs[0].submit_ns
+        self.submitted_count = 0
+        self.record_counts: dict[type[Record], int] = {}
+        self.meter = Meter(jobs)
+        self._engine = engine
+        self._state = engine.state
+        self._intake = intake
+        self._machines = machines
+        self._jobs = jobs
+        self._submissions = Submissions()
+        failing = PodFailures(seed, faults.pod_failure_milli) if faults.pod_failure_milli else None
+        self._executor = Executor(
+            {job.id: job.run_ns for job in jobs},
+            grace_ns=faults.release_s * NS_PER_S,
+            failing=failing,
+        )
+        self._disturbance = Disturbance(faults, seed) if faults.disturbs else None
+        self._mishaps: list[Mishap] = timeline(faults, machines, self.now_ns)
+        self._unheard: dict[str, bool] = {}  # nodes that are away and not yet found lost
+
+    def take(self, record: Record) -> None:
+        """One ledger record through the kernel, its decisions to those who carry them out."""
+        kind = record.__class__
+        self.record_counts[kind] = self.record_counts.get(kind, 0) + 1
+        decisions = self._engine.ahead(record)
+        if decisions:
+            self.meter.observe(decisions)
+            starts = self._executor.observe(decisions, self.now_ns)
+            if starts:
+                self._deliver(starts)
+
+    def tick(self) -> None:
+        """Let the time be now, and a cycle run."""
+        self.take(Tick(self.now_ns, "", None, self._state.epoch, True))
+        self.meter.held.set(self.now_ns, self._state.used[CARDS])
+
+    def beat(self, nodes: Iterable[str] | None = None) -> None:
+        """Heartbeats of these nodes, by default of all that are not away, in one frame."""
+        if nodes is None:
+            nodes = [node for node in self._machines.reports if not self._executor.is_away(node)]
+        handled = {node: self._executor.handled_seq(node) for node in nodes}
+        self._accept(
+            self._machines.heartbeat(self.now_ns, handled, self._executor.alive(), handled)
+        )
+
+    def advance(self) -> bool:
+        """Go to the next moment and let all of it happen; False when nothing is left to happen."""
+        at_ns = self._next_ns()
+        if at_ns is None:
+            return False
+        assert at_ns >= self.now_ns, (at_ns, self.now_ns)
+        self.now_ns = at_ns
+        self._submit()
+        self._end()
+        if self._mishaps or self._unheard:
+            self._befall()
+        self._wake()
+        return True
+
+    # ---- when ------------------------------------------------------------------------------------
+
+    def _next_ns(self) -> int | None:
+        """The next moment at which anything happens; None: never, or nothing that matters."""
+        moments = []
+        if self.submitted_count < len(self._jobs):
+            moments.append(self._jobs[self.submitted_count].submit_ns)
+        due_ns = self._executor.due()
+        if due_ns is not None:
+            moments.append(due_ns)
+        if self._disturbance is not None:
+            due_ns = self._disturbance.due()
+            if due_ns is not None:
+                moments.append(due_ns)
+        state = self._state
+        if not moments and not state.waiting_count and not any(state.used):
+            return None
+        if self._mishaps or self._unheard:
+            moments += self._next_mishaps()
+        if not moments and not state.waiting_count:
+            return None
+        wake_ns = next_wake(state)
+        if wake_ns is not None:
+            moments.append(max(wake_ns, self.now_ns))
+        return min(moments) if moments else None
+
+    def _next_mishaps(self) -> list[int]:
+        moments = []
+        if self._mishaps:
+            moments.append(self._mishaps[-1].at_ns)
+        if self._unheard:
+            loss_ns = self._intake.next_loss_ns()
+            if loss_ns is not None:
+                moments.append(loss_ns)
+        return moments
+
+    # ---- what ------------------------------------------------------------------------------------
+
+    def _submit(self) -> None:
+        while self.submitted_count < len(self._jobs):
+            job = self._jobs[self.submitted_count]
+            if job.submit_ns > self.now_ns:
+                return
+            self.last_ns = self.now_ns
+            self.submitted_count += 1
+            self._deliver([self._submissions.request(job)])
+            self.tick()
+
+    def _end(self) -> None:
+        """Ends that are due, and inputs that were under way, each followed by a Tick."""
+        executor = self._executor
+        while (due_ns := executor.due()) is not None and due_ns <= self.now_ns:
+            facts = executor.take(self.now_ns)
+            self.last_ns = self.now_ns
+            if facts and self._deliver(facts):
+                self.tick()
+        if self._disturbance is None:
+            return
+        for record in self._disturbance.take(self.now_ns):
+            self._accept(record)
+            if not isinstance(record, PodStarted):
+                self.tick()
+
+    def _deliver(self, inputs: list[Record]) -> bool:
+        """Send inputs on their way to the intake; whether any arrived now."""
+        if self._disturbance is not None:
+            inputs = self._disturbance.send(inputs, self.now_ns)
+        for record in inputs:
+            self._accept(record)
+        return bool(inputs)
+
+    def _accept(self, record: Record) -> None:
+        for accepted in self._intake.accept(record, self.now_ns):
+            self.take(accepted)
+
+    def _wake(self) -> None:
+        for _ in range(_WAKES_MAX):
+            wake_ns = next_wake(self._state)
+            if wake_ns is None or wake_ns > self.now_ns:
+                return
+            self.tick()
+        raise RuntimeError(f"the kernel asks again and again to be woken at {self.now_ns} ns")
+
+    def _befall(self) -> None:
+        """Mishaps that are due, and nodes that are found silent; one Tick after all of them."""
+        has_happened = False
+        while self._mishaps and self._mishaps[-1].at_ns <= self.now_ns:
+            mishap = self._mishaps.pop()
+            _ACTS[mishap.kind](self, mishap)
+            has_happened = True
+        if self._unheard:
+            loss_ns = self._intake.next_loss_ns()
+            if loss_ns is not None and loss_ns <= self.now_ns:
+                self.beat()
+                for record in self._intake.silence(self.now_ns):
+                    self.take(record)
+                    self._unheard.pop(getattr(record, "node", ""), None)
+                has_happened = True
+        if has_happened:
+            self.tick()
+
+    def _leave(self, mishap: Mishap) -> None:
+        self.beat()
+        self._executor.leave(mishap.node, is_powered_off=mishap.is_hard)
+        self._unheard[mishap.node] = True
+
+    def _come_back(self, mishap: Mishap) -> None:
+        node = mishap.node
+        self._unheard.pop(node, None)
+        if mishap.is_hard:
+            self._machines.reboot(node)
+        alive = self._executor.alive()
+        handled = {node: self._executor.handled_seq(node)}
+        starts = self._executor.come_back(node, self.now_ns, is_rebooted=mishap.is_hard)
+        self._accept(self._machines.heartbeat(self.now_ns, (node,), alive, handled))
+        self._deliver(starts)
+
+    def _fail_card(self, mishap: Mishap) -> None:
+        self._set_card(mishap, is_healthy=False)
+
+    def _repair_card(self, mishap: Mishap) -> None:
+        self._set_card(mishap, is_healthy=True)
+
+    def _set_card(self, mishap: Mishap, *, is_healthy: bool) -> None:
+        self._machines.set_card(mishap.node, mishap.card, is_healthy=is_healthy)
+        if not self._executor.is_away(mishap.node):
+            self.beat((mishap.node,))
+
+    def _cordon(self, mishap: Mishap) -> None:
+        event_id = f"{mishap.kind}/{mishap.order}"
+        if mishap.is_hard:
+            self._accept(NodeDrained(self.now_ns, event_id, None, mishap.node, OPERATOR, 0))
+        else:
+            self._accept(NodeCordoned(self.now_ns, event_id, None, mishap.node, OPERATOR))
+
+    def _uncordon(self, mishap: Mishap) -> None:
+        event_id = f"{mishap.kind}/{mishap.order}"
+        self._accept(NodeUncordoned(self.now_ns, event_id, None, mishap.node, OPERATOR))
+
+
+_ACTS = {
+    "leave": VirtualCell._leave,
+    "come_back": VirtualCell._come_back,
+    "fail_card": VirtualCell._fail_card,
+    "repair_card": VirtualCell._repair_card,
+    "cordon": VirtualCell._cordon,
+    "uncordon": VirtualCell._uncordon,
+}

@@ -1,0 +1,323 @@
+"""Simulates a trace on a cluster: real intake, ledger and kernel; virtual time and nodes.
+
+A run is a function of its arguments. Its ledger on disk can be cut short at any moment; the same
+call then goes on from there, by running again from the beginning and comparing everything that is
+recorded already. The last record of a finished run is `SnapshotSealed`: it stands for the final
+state, and nothing comes after it.
+"""
+
+import gc
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ganger.replay.arguments import difference, run_arguments
+from ganger.replay.cell import VirtualCell
+from ganger.replay.cluster import ClusterSpec
+from ganger.replay.faults import NONE, Faults
+from ganger.replay.machines import Machines
+from ganger.replay.retrace import RetracedLog
+from ganger.replay.summary import Summary, mean, named_counts, waits_of
+from ganger.replay.traces.model import Trace, TraceJob
+from ganger.replay.traces.source import InputError
+from ganger.replay.workload import queues_of
+from ganger.schemas.codec import decode_record
+from ganger.schemas.records import FlagEnabled, OwnerClaimed, PolicyConfigured, SnapshotSealed
+from ganger.schemas.registry import fingerprint
+from ganger.streams.checkpoint import SnapshotStore
+from ganger.streams.engine import Engine
+from ganger.streams.intake import Intake
+from ganger.streams.kernel import snapshot
+from ganger.streams.kernel.digest import seal
+from ganger.streams.kernel.flags import ALL_FLAGS
+from ganger.streams.kernel.policies.hooks import PolicyRefused
+from ganger.streams.kernel.policies.registry import build
+from ganger.streams.log.directory import LedgerDirectory
+from ganger.streams.log.errors import NotALedger
+from ganger.streams.log.layout import LogIdentity, Stream
+from ganger.streams.log.memory import MemoryLog
+from ganger.streams.log.protocol import Log, LogReader
+
+CELL = "simulation"
+"""Name of the simulated cell, of its owner and of its intake."""
+
+MEMORY = "memory"
+"""Given as the ledger: keep none."""
+
+CHECKPOINT_RECORDS = 100_000
+"""Records between two checkpoints: replayed in about a second."""
+
+
+class RunRefused(InputError):
+    """The ledger named for a run holds something else than an unfinished run of this call."""
+
+
+class Progress(Struct, frozen=True):
+    """How far a run is, as of its last commit."""
+
+    jobs: int  # of the run
+    submitted: int
+    ended: int
+    records: int
+    decisions: int
+    now_ns: int  # virtual time
+
+
+def run(
+    trace: Trace,
+    cluster: ClusterSpec,
+    policy: PolicyConfigured,
+    ledger: str | os.PathLike[str] = MEMORY,
+    *,
+    limit: int | None = None,
+    seed: int = 0,
+    faults: Faults = NONE,
+    snapshots: SnapshotStore | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Summary:
+    """Simulate a trace, from the beginning or from where an interrupted run of this call ended.
+
+    Args:
+        trace: the workload.
+        cluster: the nodes and queues.
+        policy: as `load_policy` gives it.
+        ledger: a directory, made if missing; `MEMORY` for none.
+        limit: simulate the first so many jobs only.
+        seed: from which faults draw; without faults it changes nothing but the run's identity.
+        faults: what goes wrong.
+        snapshots: where to keep the state now and then, for later queries.
+        on_progress: called after each commit.
+
+    Raises:
+        RunRefused: the directory holds a finished run, or one with other arguments.
+        InputError: an argument cannot be used.
+        LedgerBusy: another process writes the ledger.
+        LedgerFull: no room; the same call goes on when there is.
+        LogCorrupt: the ledger does not check.
+        Divergence: what is recorded is not what this ganger computes.
+    """
+    wall, cpu = time.perf_counter(), time.process_time()
+    if limit is not None and limit < 1:
+        raise InputError("limit", f"it is {limit}", "give a number of jobs, at least 1")
+    policy = replace(policy, time_ns=0, event_id="", source=None)
+    try:
+        build(policy)
+    except PolicyRefused as error:
+        raise InputError(
+            f"policy: {error.where}", f"it is {error.value!r}", error.remedy
+        ) from error
+    jobs = trace.jobs if limit is None else trace.jobs[:limit]
+    machines = Machines(cluster)
+    arguments = run_arguments(trace, cluster, policy, limit=limit, seed=seed, faults=faults)
+    with _logs(ledger, arguments) as (records, decisions), _quiet_collector():
+        engine = Engine.create(records, decisions, snapshots)
+        intake = Intake(CELL, CELL, pause_ns=None)
+        cell = VirtualCell(engine, intake, machines, jobs, seed=seed, faults=faults)
+        _Run(engine, intake, cell, jobs, on_progress).all(policy, cluster, records)
+    return _summary(engine, cell, cluster, time.process_time() - cpu, time.perf_counter() - wall)
+
+
+class _Run:
+    """One run from its first record to its last."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        intake: Intake,
+        cell: VirtualCell,
+        jobs: Sequence[TraceJob],
+        on_progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self._engine = engine
+        self._intake = intake
+        self._cell = cell
+        self._jobs = jobs
+        self._on_progress = on_progress
+        self._committed_seq = 0
+        self._checkpoint_seq = CHECKPOINT_RECORDS
+
+    def all(self, policy: PolicyConfigured, cluster: ClusterSpec, ledger: Log) -> None:
+        """Set the cell up, let everything happen, seal."""
+        self._set_up(policy, cluster)
+        while self._cell.advance():
+            if self._engine.committed_seq != self._committed_seq:
+                self._after_commit()
+        self._seal(ledger)
+        self._after_commit()
+
+    def _set_up(self, policy: PolicyConfigured, cluster: ClusterSpec) -> None:
+        """All that comes before the first job, at the time of its submission."""
+        cell, now_ns = self._cell, self._cell.now_ns
+        cell.take(OwnerClaimed(now_ns, "", None, CELL))
+        claim_seq = self._engine.state.next_seq
+        cell.take(self._intake.claim(now_ns))
+        self._intake.claimed(claim_seq)
+        requests = [
+            *(FlagEnabled(now_ns, f"flag/{flag}", None, flag) for flag in ALL_FLAGS),
+            replace(policy, time_ns=now_ns, event_id="policy"),
+            *queues_of(cluster, self._jobs, now_ns),
+        ]
+        for request in requests:
+            for record in self._intake.accept(request, now_ns):
+                cell.take(record)
+        cell.beat()
+        cell.tick()
+        assert not cell.meter.ended, f"the kernel refused the set-up: {cell.meter.ended}"
+
+    def _seal(self, ledger: Log) -> None:
+        """Write that the run is over; only once every decision before is published."""
+        engine = self._engine
+        engine.commit()
+        state = engine.state
+        self._cell.take(
+            SnapshotSealed(
+                self._cell.now_ns,
+                "",
+                None,
+                state.next_seq - 1,
+                sha256(snapshot.encode(state)).digest(),
+                state.chain,
+                ledger.chain(),
+            )
+        )
+        engine.commit()
+        engine.save_checkpoint()
+
+    def _after_commit(self) -> None:
+        engine = self._engine
+        gc.collect(0)
+        if engine.committed_seq >= self._checkpoint_seq:
+            engine.commit()
+            engine.save_checkpoint()
+            self._checkpoint_seq += CHECKPOINT_RECORDS
+        self._committed_seq = engine.committed_seq
+        if self._on_progress is not None:
+            cell = self._cell
+            self._on_progress(
+                Progress(
+                    len(self._jobs),
+                    cell.submitted_count,
+                    cell.meter.ended_count,
+                    engine.committed_seq,
+                    engine.decision_count,
+                    cell.now_ns,
+                )
+            )
+
+
+def _summary(
+    engine: Engine, cell: VirtualCell, cluster: ClusterSpec, cpu: float, wall: float
+) -> Summary:
+    meter = cell.meter
+    starts = meter.starts()
+    waits = waits_of(starts)
+    utilisation, series = meter.utilisation(cluster.card_count, cell.last_ns)
+    return Summary(
+        jobs=cell.submitted_count,
+        decisions=engine.decision_count,
+        records=engine.state.next_seq,
+        cpu_seconds=cpu,
+        wall_seconds=wall,
+        utilisation=utilisation,
+        wait_mean_s=waits.mean_s,
+        wait_p50_s=waits.p50_s,
+        wait_p99_s=waits.p99_s,
+        bounded_slowdown_mean=mean(meter.slowdowns(starts)),
+        digest=seal(engine.state).hex(),
+        chain=engine.state.chain.hex(),
+        started=len(starts),
+        ended=named_counts({reason.name: count for reason, count in meter.ended.items()}),
+        record_counts=named_counts(
+            {kind.__name__: count for kind, count in cell.record_counts.items()}
+        ),
+        decision_counts=named_counts(
+            {kind.name: count for kind, count in meter.decision_counts.items()}
+        ),
+        first_ns=meter.first_ns,
+        last_ns=cell.last_ns,
+        bin_ns=meter.held.bin_ns,
+        series=series,
+        starts=starts,
+    )
+
+
+# ---- the ledger ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _logs(ledger: str | os.PathLike[str], arguments: bytes) -> Iterator[tuple[Log, Log]]:
+    """The ledger's two logs as if both were empty."""
+    if os.fspath(ledger) == MEMORY:
+        yield (
+            MemoryLog(LogIdentity(Stream.LEDGER, CELL, fingerprint(), arguments)),
+            MemoryLog(LogIdentity(Stream.DECISIONS, CELL, fingerprint(), arguments)),
+        )
+        return
+    with _directory(Path(ledger), arguments) as directory:
+        yield (
+            RetracedLog(directory.ledger, holds_decisions=False),
+            RetracedLog(directory.decisions, holds_decisions=True),
+        )
+
+
+def _directory(path: Path, arguments: bytes) -> LedgerDirectory:
+    """The ledger in a directory: a new one, or an unfinished run with the same arguments."""
+    try:
+        _check_run(path, arguments)
+    except NotALedger:
+        try:
+            return LedgerDirectory.create(
+                path, CELL, arguments=arguments, fingerprint=fingerprint()
+            )
+        except OSError as error:
+            raise InputError(
+                "ledger", f"{path} cannot be made a ledger ({error})", "name another folder"
+            ) from error
+    return LedgerDirectory.open(path)
+
+
+def _check_run(path: Path, arguments: bytes) -> None:
+    """Refuse a ledger that is not an unfinished run with these arguments."""
+    ledger = LedgerDirectory.open_reader(path).ledger
+    remedy = f"delete {path} to begin anew, or name another folder"
+    what = difference(ledger.arguments, arguments)
+    if what:
+        raise RunRefused("ledger", f"{path} holds another run: {what}", remedy)
+    if ledger.fingerprint != fingerprint():
+        raise RunRefused(
+            "ledger",
+            f"{path} was written with other schemas by another version of ganger",
+            f"go on with that version, or {remedy}",
+        )
+    if is_finished(ledger):
+        raise RunRefused("ledger", f"{path} holds this run, and it is finished", remedy)
+
+
+def is_finished(ledger: LogReader) -> bool:
+    """Whether a ledger ends with the seal of a finished run. O(one segment)."""
+    end = ledger.end()
+    if end == 0:
+        return False
+    payloads = [payload for _, group in ledger.read_groups(end - 1, end) for payload in group]
+    return isinstance(decode_record(payloads[-1]), SnapshotSealed)
+
+
+@contextmanager
+def _quiet_collector() -> Iterator[None]:
+    """Keep the collector from walking over the trace and the state again and again."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()

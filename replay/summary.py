@@ -1,0 +1,200 @@
+"""What a simulated run came to: how long jobs waited, how cards were used, how fast it was.
+
+* A job *starts* when it first has the pods it needs at once, all of them in a trace; a job that
+  loses pods later has started all the same. Its wait is start minus submission.
+* *Bounded slowdown* is max(1, (wait + run time) / max(run time, 10 s)) (Feitelson and Rudolph,
+  1998); jobs that never end by themselves have none.
+* *Utilisation* is the card-time that pods held, ends still unreported included, over the cards of
+  the whole cluster times the span from the first submission to the last event.
+"""
+
+from collections.abc import Iterable, Sequence
+from math import ceil
+from statistics import fmean, median
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from ganger.replay.traces.fields import NS_PER_S
+from ganger.replay.traces.model import TraceJob
+from ganger.schemas.decisions import Decision
+from ganger.schemas.enums import DecisionKind, Tier
+from ganger.schemas.reasons import Reason
+
+SLOWDOWN_BOUND_NS = 10 * NS_PER_S
+
+BINS_MAX = 256
+"""Points of the plot at most; a power of two, as bins are merged in pairs."""
+
+CARD_MILLI = 1000
+
+
+class Start(NamedTuple):
+    """The start of a trace's job."""
+
+    job: str
+    wait_ns: int
+    tier: Tier
+
+
+class Summary(Struct, frozen=True):
+    """A run's outcome. The first twelve fields are the command's JSON."""
+
+    jobs: int  # submitted
+    decisions: int
+    records: int
+    cpu_seconds: float
+    wall_seconds: float
+    utilisation: float  # 0..1
+    wait_mean_s: float
+    wait_p50_s: float
+    wait_p99_s: float  # nearest rank
+    bounded_slowdown_mean: float
+    digest: str  # state after the last record, hex
+    chain: str  # of all decisions, hex
+    started: int
+    ended: dict[str, int]  # jobs by the reason of their end or refusal
+    record_counts: dict[str, int]  # by type, descending
+    decision_counts: dict[str, int]  # by kind, descending
+    first_ns: int  # first submission
+    last_ns: int  # last event
+    bin_ns: int  # length of one point of `series`
+    series: tuple[float, ...]  # utilisation over time, 0..1
+    starts: tuple[Start, ...]  # in the trace's order
+
+
+class Gauge:
+    """A count over time: its integral, and its mean in at most `BINS_MAX` bins of equal length.
+
+    Bins grow as the time does: when there are too many, neighbours are added up.
+    """
+
+    def __init__(self, start_ns: int) -> None:
+        """Starts at 0."""
+        self.integral = 0  # count x ns
+        self.bin_ns = NS_PER_S
+        self.bins = [0]  # integrals
+        self._start_ns = self._now_ns = start_ns
+        self._bin_end_ns = start_ns + self.bin_ns
+        self._value = 0
+
+    def set(self, now_ns: int, value: int) -> None:
+        """The count is `value` from now on."""
+        if now_ns > self._now_ns:
+            if self._value:
+                self.integral += self._value * (now_ns - self._now_ns)
+            while now_ns > self._bin_end_ns:
+                self._fill_bin()
+            self.bins[-1] += self._value * (now_ns - self._now_ns)
+            self._now_ns = now_ns
+        self._value = value
+
+    def _fill_bin(self) -> None:
+        """Complete the last bin and begin the next, or make all bins twice as long."""
+        if len(self.bins) == BINS_MAX:
+            bins = self.bins
+            self.bins = [bins[i] + bins[i + 1] for i in range(0, BINS_MAX, 2)]
+            # The last bin was not complete, so the pair is not.
+            self.bin_ns *= 2
+            self._bin_end_ns = self._start_ns + len(self.bins) * self.bin_ns
+            return
+        self.bins[-1] += self._value * (self._bin_end_ns - self._now_ns)
+        self._now_ns = self._bin_end_ns
+        self._bin_end_ns += self.bin_ns
+        self.bins.append(0)
+
+
+class Meter:
+    """Watches the decisions of a run."""
+
+    def __init__(self, jobs: Sequence[TraceJob]) -> None:
+        """`jobs`: of the whole run, at least one, in order of submission."""
+        self.decision_counts = dict.fromkeys(DecisionKind, 0)
+        self.ended: dict[Reason, int] = {}
+        self.held = Gauge(jobs[0].submit_ns)  # milli-cards
+        self.ended_count = 0
+        self.first_ns = jobs[0].submit_ns
+        self._jobs = jobs
+        self._missing = {job.id: sum(pods.count for pods in job.pods) for job in jobs}
+        self._starts: dict[str, tuple[int, Tier]] = {}
+
+    def observe(self, decisions: Iterable[Decision]) -> None:
+        """Take note of decisions, in their order."""
+        counts = self.decision_counts
+        for decision in decisions:
+            kind = decision.kind
+            counts[kind] += 1
+            if kind is DecisionKind.ALLOCATE or kind is DecisionKind.BACKFILL:
+                missing = self._missing.get(decision.job, 0)
+                if missing == 1:
+                    del self._missing[decision.job]
+                    self._starts[decision.job] = (decision.time_ns, decision.tier)
+                elif missing:
+                    self._missing[decision.job] = missing - 1
+            elif kind is DecisionKind.EVICT:
+                if decision.job in self._missing:
+                    self._missing[decision.job] += 1
+            elif kind is DecisionKind.FINISH or kind is DecisionKind.REJECT:
+                self.ended[decision.reason] = self.ended.get(decision.reason, 0) + 1
+                self.ended_count += 1
+
+    def starts(self) -> tuple[Start, ...]:
+        """Starts of the jobs that did start, in order of submission."""
+        return tuple(
+            Start(job.id, found[0] - job.submit_ns, found[1])
+            for job in self._jobs
+            if (found := self._starts.get(job.id)) is not None
+        )
+
+    def slowdowns(self, starts: Iterable[Start]) -> list[float]:
+        """Bounded slowdown of each started job that ends by itself, in the same order."""
+        waits = {start.job: start.wait_ns for start in starts}
+        return [
+            max(1.0, (waits[job.id] + job.run_ns) / max(job.run_ns, SLOWDOWN_BOUND_NS))
+            for job in self._jobs
+            if job.run_ns >= 0 and job.id in waits
+        ]
+
+    def utilisation(self, cards: int, last_ns: int) -> tuple[float, tuple[float, ...]]:
+        """Over the whole span, and per bin of `held.bin_ns`, up to `last_ns`."""
+        held = self.held
+        held.set(last_ns, 0)
+        span_ns = last_ns - self.first_ns
+        capacity = cards * CARD_MILLI
+        if not capacity or not span_ns:
+            return 0.0, ()
+        last_bin_ns = span_ns - (len(held.bins) - 1) * held.bin_ns
+        lengths_ns = [held.bin_ns] * (len(held.bins) - 1) + [last_bin_ns]
+        series = tuple(
+            held_ns / (capacity * length_ns)
+            for held_ns, length_ns in zip(held.bins, lengths_ns, strict=True)
+            if length_ns
+        )
+        return held.integral / (capacity * span_ns), series
+
+
+class Waits(NamedTuple):
+    """Waits of the started jobs, in seconds; zeros without any."""
+
+    mean_s: float
+    p50_s: float
+    p99_s: float
+
+
+def waits_of(starts: Sequence[Start]) -> Waits:
+    """Mean, median and 99th percentile (nearest rank)."""
+    if not starts:
+        return Waits(0.0, 0.0, 0.0)
+    waits_s = sorted(start.wait_ns / NS_PER_S for start in starts)
+    p99_s = waits_s[ceil(len(waits_s) * 99 / 100) - 1]
+    return Waits(fmean(waits_s), median(waits_s), p99_s)
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean; 0 without any."""
+    return fmean(values) if values else 0.0
+
+
+def named_counts(counts: dict[str, int]) -> dict[str, int]:
+    """Counts above 0, greatest first, then by name."""
+    return dict(sorted(((k, n) for k, n in counts.items() if n), key=lambda c: (-c[1], c[0])))
