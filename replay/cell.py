@@ -10,6 +10,7 @@
 A start is reported at once and followed by no Tick.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from ganger.replay.executor import Executor
@@ -73,7 +74,7 @@ class VirtualCell:
         """
         self.now_ns = self.last_ns = jobs[0].submit_ns
         self.submitted_count = 0
-        self.record_counts: dict[type[Record], int] = {}
+        self.record_counts: defaultdict[type[Record], int] = defaultdict(int)
         self.meter = Meter(jobs)
         self._engine = engine
         self._state = engine.state
@@ -93,8 +94,7 @@ class VirtualCell:
 
     def take(self, record: Record) -> None:
         """One ledger record through the kernel, its decisions to those who carry them out."""
-        kind = record.__class__
-        self.record_counts[kind] = self.record_counts.get(kind, 0) + 1
+        self.record_counts[record.__class__] += 1
         decisions = self._engine.ahead(record)
         if decisions:
             self.meter.observe(decisions)

@@ -5,6 +5,7 @@ from msgspec import Struct
 from ganger.replay.reader import Progress, Streams, fold, initial_state, records, tell_nobody
 from ganger.schemas.codec import decode_decision
 from ganger.streams.checkpoint import Checkpoint, SnapshotStore, pack, unpack
+from ganger.streams.kernel.snapshot import SnapshotUnreadable
 from ganger.streams.kernel.state import State
 from ganger.streams.log.protocol import LogReader
 
@@ -102,7 +103,7 @@ def _newest_checkpoint(
         seq, data = found
         try:
             checkpoint = unpack(data)
-        except ValueError:
+        except (ValueError, SnapshotUnreadable):
             checkpoint = None
         if checkpoint is not None and _fits(checkpoint, seq, streams):
             return checkpoint

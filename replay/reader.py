@@ -11,10 +11,10 @@ from typing import Protocol
 from ganger.schemas.codec import decode_record
 from ganger.schemas.errors import PayloadCorrupt, SchemaUnknown
 from ganger.schemas.records import Record
-from ganger.streams.engine import seed_of
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.step import step
 from ganger.streams.log.protocol import LogReader
+from ganger.streams.seed import seed_of
 
 Progress = Callable[[int], None]
 """Told how many records were worked through since it was last called."""

@@ -107,7 +107,7 @@ class RetracedLog:
         if not self._recorded:
             _, self._recorded = next(self._groups)
         taken = self._recorded[:count_max]
-        del self._recorded[:count_max]
+        self._recorded = self._recorded[count_max:]  # the list itself is the log's
         return taken
 
     def _divergence(self, recorded: list[bytes], computed: list[bytes]) -> Divergence:

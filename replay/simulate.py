@@ -28,6 +28,7 @@ from ganger.replay.traces.model import Trace, TraceJob
 from ganger.replay.traces.source import InputError
 from ganger.replay.workload import queues_of
 from ganger.schemas.codec import decode_record
+from ganger.schemas.enums import DecisionKind
 from ganger.schemas.records import FlagEnabled, OwnerClaimed, PolicyConfigured, SnapshotSealed
 from ganger.schemas.registry import fingerprint
 from ganger.streams.checkpoint import SnapshotStore
@@ -237,7 +238,7 @@ def _summary(
             {kind.__name__: count for kind, count in cell.record_counts.items()}
         ),
         decision_counts=named_counts(
-            {kind.name: count for kind, count in meter.decision_counts.items()}
+            {DecisionKind(kind).name: count for kind, count in enumerate(meter.decision_counts)}
         ),
         first_ns=meter.first_ns,
         last_ns=cell.last_ns,

@@ -83,8 +83,8 @@ def story(
     else:
         index.catch_up(streams.ledger, streams.decisions, on_progress)
         touches = index.touches(kind, name)
-        records = _pick(streams.ledger, touches.records)
-        decisions = _pick(streams.decisions, touches.decisions)
+        records = pick(streams.ledger, touches.records)
+        decisions = pick(streams.decisions, touches.decisions)
     found = []
     for seq, payload in records:
         record = read_record(seq, payload)
@@ -129,8 +129,12 @@ def _search(
         on_progress(len(payloads))
 
 
-def _pick(log: LogReader, places: list[int]) -> Iterator[tuple[int, bytes]]:
-    """Payloads at ascending places, read with as few starts as pay off."""
+def pick(log: LogReader, places: list[int]) -> Iterator[tuple[int, bytes]]:
+    """Payloads at ascending places with these, read with as few starts as pay off.
+
+    Raises:
+        LogCorrupt: what is stored does not check.
+    """
     runs: list[list[int]] = []
     for place in places:
         if runs and place - runs[-1][-1] <= SKIP_COUNT_MAX:

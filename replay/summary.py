@@ -109,7 +109,7 @@ class Meter:
 
     def __init__(self, jobs: Sequence[TraceJob]) -> None:
         """`jobs`: of the whole run, at least one, in order of submission."""
-        self.decision_counts = dict.fromkeys(DecisionKind, 0)
+        self.decision_counts = [0] * len(DecisionKind)  # by the kind's number
         self.ended: dict[Reason, int] = {}
         self.held = Gauge(jobs[0].submit_ns)  # milli-cards
         self.ended_count = 0

@@ -76,12 +76,19 @@ _EMPTY_TOGETHER: dict[str, tuple[tuple[str, ...], ...]] = {
         ("resources", "selectors", "tolerations"),
     ),
     "Decision": (
+        ("role", "pod", "attempt", "node", "cards", "card_milli", "card_memory_mib"),
         ("card_milli", "card_memory_mib"),
+        ("protected_until_ns", "for_job"),
+        ("asked", "free", "limit"),
         ("started_count", "evicted_count", "waiting_count", "digest"),
     ),
 }
-"""Neighbouring fields that are mostly all empty. Every empty value is one zero byte, so a run of
-them is tested at once and written as a constant."""
+"""Neighbouring fields that are mostly all empty. A run of them is tested at once and written as a
+constant; a run may stand inside a longer one, for when that is not all empty. Empty is the zero byte,
+but for `_EMPTY_OTHERWISE`."""
+
+_EMPTY_OTHERWISE = {"pod": (-1, b"\1")}
+"""Fields whose empty value is another, with its bytes."""
 
 
 class _Memo(dict[_K, bytes]):
@@ -219,13 +226,16 @@ class _Generator:
     def field(self, record: str, name: str, schema: Schema) -> str:
         """An expression for the bytes of the field of the record `r`.
 
-        Clocks of records go round the tables, as each tells its moment once, but for a reporter
-        whose clock is the appender's; the decisions of a cycle share their time.
+        Clocks of records and causes of decisions go round the tables, as each is told once or a
+        few times, but for a reporter whose clock is the appender's; the decisions of a cycle share
+        their time.
         """
         if name in _NEVER_TWICE:
             return f"blob(r.{name})"
         if name == "time_ns" and record in RECORDS:
             return "(clock := long(r.time_ns))"
+        if name == "cause_seq":
+            return "long(r.cause_seq)"
         if name == "reported_ns":
             return "(clock if r.reported_ns == r.time_ns else long(r.reported_ns))"
         return self.piece(schema, f"r.{name}")
@@ -253,23 +263,41 @@ class _Generator:
             if name in _OFTEN_EQUAL:
                 self.names[f"body_{name}"] = _Memo(encode).__getitem__
 
+    def pieces(
+        self,
+        record: str,
+        fields: dict[str, Schema],
+        names: list[str],
+        runs: Sequence[tuple[str, ...]],
+    ) -> list[str]:
+        """Expressions for these fields in order, runs of mostly empty ones as one."""
+        made = []
+        while names:
+            run = next((run for run in runs if run == tuple(names[: len(run)])), None)
+            if run is None:
+                name = names.pop(0)
+                made.append(self.field(record, name, fields[name]))
+                continue
+            del names[: len(run)]
+            is_set = [
+                f"r.{name} != {_EMPTY_OTHERWISE[name][0]}"
+                if name in _EMPTY_OTHERWISE
+                else f"r.{name}"
+                for name in run
+            ]
+            empty = b"".join(_EMPTY_OTHERWISE.get(name, (0, b"\0"))[1] for name in run)
+            shorter = [other for other in runs if len(other) < len(run)]
+            parts = self.pieces(record, fields, list(run), shorter)
+            made.append(f"({' + '.join(parts)} if {' or '.join(is_set)} else {empty!r})")
+        return made
+
     def function(
         self, function: str, record: str, fields: dict[str, Schema], head: bytes = b""
     ) -> Callable[[Any], bytes]:
         """Compiles `function(r)`, the bytes of these fields of a record, after `head`."""
-        runs = {run[0]: run for run in _EMPTY_TOGETHER.get(record, ()) if set(run) <= set(fields)}
+        runs = [run for run in _EMPTY_TOGETHER.get(record, ()) if set(run) <= set(fields)]
         pieces = [repr(head)] if head else []
-        names = list(fields)
-        while names:
-            run = runs.get(names[0], (names[0],))
-            del names[: len(run)]
-            parts = [self.field(record, name, fields[name]) for name in run]
-            if len(run) == 1:
-                pieces.append(parts[0])
-            else:
-                any_set = " or ".join(f"r.{name}" for name in run)
-                joined = " + ".join(parts)
-                pieces.append(f"({joined} if {any_set} else {bytes(len(run))!r})")
+        pieces += self.pieces(record, fields, list(fields), runs)
         body = ",\n        ".join(pieces)
         source = f"def {function}(r):\n    return join((\n        {body},\n    ))\n"
         exec(compile(source, f"<{function} of {record}>", "exec"), self.names)

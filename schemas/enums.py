@@ -29,7 +29,7 @@ class DecisionKind(IntEnum):
     """What a decision tells its readers to do or to know."""
 
     UNKNOWN = 0
-    ADMIT = 1  # a job may be placed from now on
+    ADMIT = 1  # a job that waits may be placed from now on
     ALLOCATE = 2  # start this attempt of a pod on these cards, placed in turn
     BACKFILL = 3  # the same, placed in a gap or without resources; first to yield
     EVICT = 4  # end this attempt and report its release

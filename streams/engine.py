@@ -14,7 +14,6 @@ the ledger's records, each decision compared with the one recorded, missing ones
 """
 
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from typing import Self
 
 from ganger.schemas.codec import decode_decision, decode_record
@@ -28,6 +27,7 @@ from ganger.streams.kernel.state import State
 from ganger.streams.kernel.step import step
 from ganger.streams.log.errors import LedgerFull, LogError
 from ganger.streams.log.protocol import Log, LogReader
+from ganger.streams.seed import seed_of
 
 GROUP_RECORDS_MAX = 1024
 """Most records that are acknowledged together: what a crash can undo of a simulation."""
@@ -45,19 +45,6 @@ class DecisionsHeld(Exception):
 
     The records must not be given again. `publish` brings the decisions out when there is room.
     """
-
-
-def chain_seed(cell: str, fingerprint: bytes, arguments: bytes) -> bytes:
-    """The decision chain before the first decision: 32 bytes that name the cell and its run."""
-    seed = sha256(b"ganger decisions\0")
-    for part in (cell.encode(), fingerprint, arguments):
-        seed.update(len(part).to_bytes(8, "big") + part)
-    return seed.digest()
-
-
-def seed_of(log: LogReader) -> bytes:
-    """The `chain_seed` of the ledger that a log belongs to."""
-    return chain_seed(log.cell, log.fingerprint, log.arguments)
 
 
 class Engine:

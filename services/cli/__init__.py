@@ -7,8 +7,10 @@ import click
 from ganger import __version__
 from ganger.services.cli.errors import WRONG_CALL, Failure, GuardedGroup
 from ganger.services.cli.log import log
+from ganger.services.cli.simulate import simulate
 from ganger.services.cli.state import state
 from ganger.services.cli.verify import verify
+from ganger.services.cli.why import why
 
 
 @click.group(cls=GuardedGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -23,5 +25,5 @@ def main() -> None:
         )
 
 
-for _verb in (verify, log, state):
+for _verb in (simulate, verify, log, state, why):
     main.add_command(_verb)

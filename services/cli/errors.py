@@ -11,6 +11,7 @@ from ganger.replay.reader import LedgerCut, RecordUnreadable
 from ganger.replay.traces.source import InputError
 from ganger.streams.divergence import Divergence
 from ganger.streams.log.errors import LedgerBusy, LedgerExists, LogError, NotALedger
+from ganger.streams.presets.loader import PolicyError
 
 WRONG_CALL = 2
 FAILED_CHECK = 1
@@ -20,7 +21,7 @@ INTERRUPTED = 130
 PIPE_CLOSED = 141
 """128 + SIGPIPE: whoever read the output has stopped, as `head` does."""
 
-_WRONG_CALLS = (InputError, PointOutside, NotALedger, LedgerBusy, LedgerExists)
+_WRONG_CALLS = (InputError, PolicyError, PointOutside, NotALedger, LedgerBusy, LedgerExists)
 _FAILED_CHECKS = (LogError, LedgerCut, RecordUnreadable, Divergence)
 
 

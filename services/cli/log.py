@@ -13,7 +13,7 @@ from ganger.schemas.enums import DecisionKind
 from ganger.schemas.records import RECORD_TYPES
 from ganger.services.cli.arguments import json_option, ledger_argument, open_store, unknown
 from ganger.services.cli.events import line, plain_entry
-from ganger.services.cli.render import progress
+from ganger.services.cli.render import echo_lines, progress
 from ganger.streams.log.directory import LedgerDirectory, LedgerReaders
 from ganger.streams.tables.story import IdKind, StoryIndex
 
@@ -55,11 +55,13 @@ def log(
         found = entries(readers, begin, stop, with_decisions)
     else:
         found = _story(ledger, readers, job, node, stop)
-    for entry in found:
-        if entry.seq < begin or (wanted is not None and entry.kind != wanted):
-            continue
-        if with_decisions or not isinstance(entry.event, Decision):
-            click.echo(msgspec.json.encode(plain_entry(entry)) if as_json else line(entry))
+    echo_lines(
+        msgspec.json.encode(plain_entry(entry)) if as_json else line(entry)
+        for entry in found
+        if entry.seq >= begin
+        and (wanted is None or entry.kind == wanted)
+        and (with_decisions or not isinstance(entry.event, Decision))
+    )
 
 
 def _kind(text: str) -> str:

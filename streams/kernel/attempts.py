@@ -51,10 +51,16 @@ def end_attempt(state: State, job: Job, pod: Pod, phase: Phase) -> None:
     move_pod(state, pod, phase)
     pod.is_gone = True
     ghost = state.indexes.ghosts.pop((pod.job, pod.index, pod.attempt), None)
-    if ghost is None:
+    if ghost is not None:
+        if job.phase in ENDED:
+            state.indexes.timers.at(job.ended_ns + ttl_ns(state, job), Wake.JOB_TTL, job.seq)
+    else:
         _leave(state, job, pod)
         if phase is Phase.SUCCEEDED:
             job.roles[pod.index % len(job.roles)].succeeded += 1
+            # (of one that was placed here first, it is the first; an adopted one ran before)
+            if pod.attempt > 1 or pod.started_ns < pod.allocated_ns and pod.started_ns:
+                _remember(job, pod)
         else:
             _return(state, job, pod)
     occupancy.release(state, state.nodes[pod.node], pod)
@@ -70,14 +76,19 @@ def _leave(state: State, job: Job, pod: Pod) -> None:
 
 def _return(state: State, job: Job, pod: Pod) -> None:
     """The pod is to be placed again, if its role still has a place for it."""
-    if job.attempts is None:
-        job.attempts = {}
-    job.attempts[pod.index] = pod.attempt
+    _remember(job, pod)
     role = job.roles[pod.index % len(job.roles)]
     local = pod.index // len(job.roles)
     if local < role.replicas:
         role.returned = sorted([*(role.returned or ()), local])
         quota.expect(state.queues[job.queue], pod.shape.charges, 1)
+
+
+def _remember(job: Job, pod: Pod) -> None:
+    """The attempt was the pod's last so far: its number is never given again."""
+    if job.attempts is None:
+        job.attempts = {}
+    job.attempts[pod.index] = pod.attempt
 
 
 def settle(state: State, job: Job) -> None:
@@ -92,6 +103,7 @@ def settle(state: State, job: Job) -> None:
         if not job.pods:
             _end(state, job, job.ending)
         elif job.phase is not Phase.RELEASING:
+            quota.disclaim(state, job)
             move_job(state, job, Phase.RELEASING)
         return
     if not job.pods:
@@ -129,7 +141,7 @@ def _end(state: State, job: Job, phase: Phase) -> None:
         _close(state, ended, terminal)
         for seq in state.indexes.dependents.pop(ended.seq, ()):
             other = state.jobs.get(seq)
-            if other is None or other.phase in ENDED:
+            if other is None or other.phase in ENDED or ended.seq not in other.dependencies:
                 continue
             step_out(state, other)
             other.dependencies = tuple(d for d in other.dependencies if d != ended.seq)
@@ -146,7 +158,9 @@ def _close(state: State, job: Job, phase: Phase) -> None:
     quota.disclaim(state, job)
     queue = state.queues[job.queue]
     for role, shape in zip(job.roles, job.shape.shapes, strict=True):
-        quota.expect(queue, shape.charges, -role.pending())
+        pending = role.pending()
+        if pending:
+            quota.expect(queue, shape.charges, -pending)
     for level in queue.chain:
         level.jobs -= 1
     move_job(state, job, phase)

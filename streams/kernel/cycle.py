@@ -23,4 +23,5 @@ def run_cycle(state: State) -> None:
         enqueue.run(session, asks=False)
     for action in actions:
         ACTIONS[action](session)
+    enqueue.say_admitted(session)
     say_cycle_closed(state, session.started, session.evicted, seal(state))

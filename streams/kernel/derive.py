@@ -3,18 +3,20 @@
 from ganger.schemas.enums import Phase
 from ganger.streams.kernel import occupancy, quota
 from ganger.streams.kernel.digest import event_term, seal
-from ganger.streams.kernel.entities import ENDED, Job
+from ganger.streams.kernel.entities import ENDED, Entity, Job
 from ganger.streams.kernel.lifecycle import WAITING
 from ganger.streams.kernel.lines import line_up
 from ganger.streams.kernel.attempts import ttl_ns
+from ganger.streams.kernel.reservations import reserved_nodes
 from ganger.streams.kernel.state import Indexes, State
-from ganger.streams.kernel.timers import Wake
+from ganger.streams.kernel.timers import Timers, Wake
 from ganger.streams.kernel.waiting import Waiting
 
 
 def rebuild(state: State) -> bytes:
     """Everything. Returns the digest. O(all entities)."""
     state.indexes = Indexes(state.nodes, state.jobs)
+    state.total = [0] * len(state.table.names)
     for job in state.jobs.values():
         job.claims = job.phase is Phase.INQUEUE
     for node in state.nodes:
@@ -25,10 +27,12 @@ def rebuild(state: State) -> bytes:
             owner = state.jobs[pod.job]
             if owner.pods is None or owner.pods.get(pod.index) is not pod:
                 state.indexes.ghosts[(pod.job, pod.index, pod.attempt)] = pod
-    refresh_reserved(state)
+    reserved = reserved_nodes(state)
     for node in state.nodes:
+        node.is_reserved = node.report.node in reserved
         occupancy.recount(state, node)
-    occupancy.recount_total(state)
+        node.capacity = {}
+        occupancy.count_in(state, node)
     read_queues(state)
     recount_queues(state)
     rebuild_lines(state)
@@ -42,18 +46,6 @@ def rebuild(state: State) -> bytes:
     return retouch(state)
 
 
-def refresh_reserved(state: State) -> None:
-    """Which nodes are inside an active reservation."""
-    reserved = {
-        node: True
-        for r in state.reservations.values()
-        if r.from_ns <= state.clock_ns < r.to_ns
-        for node in r.nodes
-    }
-    for node in state.nodes:
-        node.is_reserved = node.report.node in reserved
-
-
 def read_queues(state: State) -> None:
     """Bounds and links of the queue tree from the queues' configurations."""
     table = state.table
@@ -62,7 +54,7 @@ def read_queues(state: State) -> None:
         queue.guarantee = table.vector(config.guarantee)
         queue.capability = table.vector(config.capability)
         queue.given = table.vector(config.deserved)
-    quota.widen(state)
+    state.widen()
     quota.relink(state)
 
 
@@ -110,7 +102,7 @@ def rebuild_lines(state: State) -> None:
 
 def rebuild_timers(state: State) -> None:
     """What time alone may change."""
-    timers = state.indexes.timers
+    timers = state.indexes.timers = Timers()
     for reservation in state.reservations.values():
         timers.at(reservation.from_ns, Wake.RESERVATION)
         timers.at(reservation.to_ns, Wake.RESERVATION)
@@ -130,7 +122,8 @@ def retouch(state: State) -> bytes:
     state.digest = sum(event_term(event_id) for event_id in state.event_ids)
     state.dirty = []
     pods = [pod for node in state.nodes for pod in node.pods.values()]
-    for entity in (*state.nodes, *state.queues, *state.jobs.values(), *pods):
+    entities: list[Entity] = [*state.nodes, *state.queues, *state.jobs.values(), *pods]
+    for entity in entities:
         entity.term = 0
         entity.is_dirty = False
         state.touch(entity)

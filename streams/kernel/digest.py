@@ -24,8 +24,8 @@ _MODULUS = 1 << 128
 _blank = blake2b(digest_size=16)
 _encode = msgspec.msgpack.Encoder().encode
 _pack_pod = Struct("<16q").pack
-_pack_job = Struct("<14q").pack
-_pack_role = Struct("<4q").pack
+_pack_job = Struct("<18q").pack
+_MASK_BITS = 62  # longer masks follow the packed facts as bytes
 _pack_core = Struct("<4q").pack
 
 
@@ -37,7 +37,8 @@ def _hash(data: bytes) -> int:
 
 def _pod_facts(pod: Pod) -> bytes:
     mask = pod.mask
-    return _pack_pod(
+    is_long = mask.bit_length() > _MASK_BITS
+    facts = _pack_pod(
         pod.job,
         pod.index,
         pod.attempt,
@@ -53,49 +54,54 @@ def _pod_facts(pod: Pod) -> bytes:
         pod.evict_reason,
         pod.progress_milli,
         pod.checkpoint_milli,
-        0,
-    ) + mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+        -1 if is_long else mask,
+    )
+    if is_long:
+        facts += mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+    return facts
 
 
 def _job_facts(job: Job) -> bytes:
-    parts = [
-        b"job\0",
-        job.request.job.encode(),
-        _pack_job(
-            job.seq,
-            job.queue,
-            job.priority,
-            job.phase,
-            job.held,
-            job.submitted_ns,
-            job.not_before_ns,
-            job.first_started_ns,
-            job.last_tier,
-            job.ending,
-            job.reason,
-            job.asked,
-            job.limit,
-            job.ended_ns,
-        ),
-    ]
-    rare = job.attempts or job.failures or job.avoid or job.dependencies
-    for role in job.roles:
-        parts.append(_pack_role(role.replicas, role.fresh, role.live, role.succeeded))
-        if role.returned:
-            rare = True
-    if rare:
-        parts.append(
-            _encode(
-                (
-                    sorted((job.attempts or {}).items()),
-                    sorted((job.failures or {}).items()),
-                    job.avoid,
-                    job.dependencies,
-                    [role.returned or () for role in job.roles],
-                )
+    """What its request says is not hashed: its seq names the record that says it."""
+    first = job.roles[0]
+    facts = _pack_job(
+        job.seq,
+        job.queue,
+        job.priority,
+        job.phase,
+        job.held,
+        job.submitted_ns,
+        job.not_before_ns,
+        job.first_started_ns,
+        job.last_tier,
+        job.ending,
+        job.reason,
+        job.asked,
+        job.limit,
+        job.ended_ns,
+        first.replicas,
+        first.fresh,
+        first.live,
+        first.succeeded,
+    )
+    if (
+        len(job.roles) > 1
+        or first.returned
+        or job.attempts
+        or job.failures
+        or job.avoid
+        or job.dependencies
+    ):
+        facts += _encode(
+            (
+                [(r.replicas, r.fresh, r.live, r.succeeded, r.returned or ()) for r in job.roles],
+                sorted((job.attempts or {}).items()),
+                sorted((job.failures or {}).items()),
+                job.avoid,
+                job.dependencies,
             )
         )
-    return b"".join(parts)
+    return facts
 
 
 def _amounts(amounts: tuple[Amount, ...]) -> list[tuple[str, int]]:
@@ -180,9 +186,16 @@ def event_term(event_id: str) -> int:
 def seal(state: State) -> bytes:
     """The digest of the state now, 16 bytes. O(entities touched since the last call)."""
     total = state.digest
+    copy = _blank.copy
+    from_bytes = int.from_bytes
     for entity in state.dirty:
         entity.is_dirty = False
-        term = 0 if entity.is_gone else _hash(_FACTS[type(entity)](entity))  # type: ignore[operator]
+        if entity.is_gone:
+            total -= entity.term
+            continue
+        hasher = copy()
+        hasher.update(_FACTS[entity.__class__](entity))  # type: ignore[operator,index]
+        term = from_bytes(hasher.digest(), "little")
         total += term - entity.term
         entity.term = term
     state.dirty.clear()

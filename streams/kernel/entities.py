@@ -81,7 +81,8 @@ class Node:
     # derived from report and pods; may be negative where a report shrank below what is held
     free: int = 0  # mask of healthy cards that no pod holds
     free_count: int = 0  # bits of `free`
-    shared: dict[int, tuple[int, int]] = field(default_factory=dict)  # card -> free milli, free MiB
+    # shared healthy cards -> free milli, free MiB
+    shared: dict[int, tuple[int, int]] = field(default_factory=dict)
     free_cpu: int = 0
     free_memory: int = 0
     free_slots: int = 0
@@ -90,6 +91,7 @@ class Node:
     keys: tuple[int, int] = (0, 0)  # in the two lists of its bucket
     partial: tuple[tuple[int, int, int], ...] = ()  # its entries in its class's `partial`
     labels: dict[str, str] = field(default_factory=dict)
+    capacity: dict[int, int] = field(default_factory=dict)  # its part of the cell's, by place
     is_reserved: bool = False  # inside an active reservation
     is_open: bool = False  # takes new pods: none of the above forbids it
     is_gone: bool = False  # never: nodes stay known

@@ -135,7 +135,8 @@ def _reasons(state: State, job: Job) -> tuple[Finding, ...]:
                 findings.append(
                     Finding(refusal.reason, refusal.asked, refusal.free, refusal.limit)
                 )
-    findings += _of_capability(state, job)
+    if all(finding.reason is not Reason.QUEUE_CAPABILITY for finding in findings):
+        findings += _of_capability(state, job)
     findings += _of_nodes(state, job)
     position, _ = _position(state, job)
     if position > 1:

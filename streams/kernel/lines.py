@@ -47,7 +47,9 @@ def may_start(state: State, job: Job) -> bool:
         and not job.dependencies
         and job.ending is Phase.UNKNOWN
         and job.not_before_ns <= state.clock_ns
-        and state.queues[job.queue].config.state is not QueueState.DRAINING
+        and all(
+            level.config.state is not QueueState.DRAINING for level in state.queues[job.queue].chain
+        )
     )
 
 

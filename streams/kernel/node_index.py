@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right, insort
 from ganger.schemas.enums import SelectorOperator, TaintEffect, TolerationOperator
 from ganger.schemas.records import Selector, Taint, Toleration
 from ganger.streams.kernel.entities import Node
-from ganger.streams.kernel.resources import Shape
+from ganger.streams.kernel.resources import CARD_MILLI, Shape
 from ganger.streams.kernel.topology import (
     Bucket,
     NodeClass,
@@ -276,10 +276,12 @@ class NodeIndex:
             if not can_hold(node, shape, mask):
                 continue
             free = -node.free_count if spread else node.free_count
-            key = (free, node.free_cpu, node.free_memory, index)
+            # of cards opened for sharing the one with the least room that suffices comes first
+            opened = _least_room(node, shape, mask) if shape.card_milli else 0
+            key = (opened, free, node.free_cpu, node.free_memory, index)
             if best is None or key < best:
                 best = key
-        return None if best is None else self.nodes[best[3]]
+        return None if best is None else self.nodes[best[-1]]
 
 
 def suitable_cards(shape: Shape, kind: NodeClass) -> int:
@@ -385,6 +387,12 @@ def pick_shared(node: Node, shape: Shape, mask: int) -> int:
     assert node.kind is not None
     chosen = choose_cards(node.free & mask, 1, node.kind.islands, False)
     return chosen.bit_length() - 1
+
+
+def _least_room(node: Node, shape: Shape, mask: int) -> int:
+    """Free milli of the shared card that a share would go to; a whole card's if it takes one."""
+    card = pick_shared(node, shape, mask)
+    return node.shared[card][0] if card in node.shared else CARD_MILLI
 
 
 def holds_extra(node: Node, shape: Shape) -> bool:

@@ -1,7 +1,6 @@
 """Taking cards and other node resources, and giving them back: the only place where free numbers change."""
 
 from ganger.streams.kernel.entities import Node, Pod
-from ganger.streams.kernel.quota import rescale, widen
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, CPU, MEMORY, PODS, Shape
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.topology import card_masks
@@ -38,15 +37,16 @@ def hold_share(state: State, node: Node, shape: Shape, card: int) -> None:
 
 
 def unhold_share(state: State, node: Node, shape: Shape, card: int) -> None:
-    """A share comes back; a card without shares is whole again, free if it is healthy."""
-    milli, memory = node.shared[card]
-    if milli + shape.card_milli >= CARD_MILLI:
-        del node.shared[card]
-        if node.healthy >> card & 1:
+    """A share comes back; a card without shares is whole and free again."""
+    room = node.shared.get(card)
+    if room is not None:  # else the card has failed or is reported no more
+        milli, memory = room[0] + shape.card_milli, room[1] + shape.card_memory
+        if milli >= CARD_MILLI:
+            del node.shared[card]
             node.free |= 1 << card
             node.free_count += 1
-    else:
-        node.shared[card] = (milli + shape.card_milli, memory + shape.card_memory)
+        else:
+            node.shared[card] = (milli, memory)
     _take(node, shape, -1)
     state.indexes.nodes.update(node)
 
@@ -101,19 +101,25 @@ def recount(state: State, node: Node) -> None:
     node.free_slots = report.pod_slots
     node.free_extra = state.table.vector(report.resources)
     assert node.kind is not None
-    top = sum(run.count for run in report.cards)
     for pod in node.pods.values():
         _take(node, pod.shape, 1)
         node.free &= ~pod.mask
         card = pod.mask.bit_length() - 1
-        if pod.card_milli and card < top:
+        if pod.card_milli and node.healthy >> card & 1:
             room = node.shared.get(card) or (CARD_MILLI, card_memory(node, card))
             node.shared[card] = (room[0] - pod.card_milli, room[1] - pod.card_memory)
     node.free_count = node.free.bit_count()
     node.is_open = is_open(node)
     if len(state.table.names) > len(state.total):
-        widen(state)
+        state.widen()
     state.indexes.nodes.update(node)
+
+
+def reopen(state: State, node: Node) -> None:
+    """Look again whether the node takes pods, and offer what it has if it does."""
+    node.is_open = is_open(node)
+    state.indexes.nodes.update(node)
+    offer(state, node)
 
 
 def is_open(node: Node) -> bool:
@@ -123,18 +129,24 @@ def is_open(node: Node) -> bool:
     )
 
 
-def recount_total(state: State) -> None:
-    """Make the cell's capacity again: healthy cards and the rest of all nodes that are not lost."""
-    total = [0] * len(state.table.names)
-    for node in state.nodes:
-        if not node.is_lost:
-            total[CARDS] += node.healthy.bit_count() * CARD_MILLI
-            total[CPU] += node.report.cpu_milli
-            total[MEMORY] += node.report.memory_mib
-            total[PODS] += node.report.pod_slots
-            for place, amount in state.table.vector(node.report.resources).items():
-                total[place] += amount
-    state.total = total
-    widen(state)
-    rescale(state)
+def count_in(state: State, node: Node) -> None:
+    """Make the node's part of the cell's capacity again: healthy cards and the rest, unless lost."""
+    capacity: dict[int, int] = {}
+    if not node.is_lost:
+        report = node.report
+        capacity = state.table.vector(report.resources)
+        capacity[CARDS] = node.healthy.bit_count() * CARD_MILLI
+        capacity[CPU] = report.cpu_milli
+        capacity[MEMORY] = report.memory_mib
+        capacity[PODS] = report.pod_slots
+    if capacity == node.capacity:
+        return
+    if len(state.table.names) > len(state.total):
+        state.widen()
+    for place, amount in node.capacity.items():
+        state.total[place] -= amount
+    for place, amount in capacity.items():
+        state.total[place] += amount
+    node.capacity = capacity
+    state.rescale()
     state.indexes.gate_grew = True

@@ -25,8 +25,11 @@ def place_job(state: State, statement: Statement, job: Job) -> Refusal | None:
     if job.look == FRESH:
         needs, wanted = job.shape.fresh_needs, job.shape.fresh_total
     else:
-        needs, short = missing(job)
-        wanted = sum(needs) + short
+        # a pod that is being released is missed, but cannot be placed before it is back
+        pending = [_pending(job, role) for role in range(len(job.roles))]
+        lacking, short = missing(job)
+        needs = [min(need, most) for need, most in zip(lacking, pending, strict=True)]
+        wanted = min(sum(needs) + short, sum(pending))
     index = state.indexes.nodes
     for role, need in enumerate(needs):
         if need > 1:

@@ -8,12 +8,9 @@ from math import lcm
 
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.entities import ROOT, Job, Queue
-from ganger.streams.kernel.resources import CARDS, CPU, MEMORY, Shape
+from ganger.streams.kernel.resources import CARDS, CPU, MEMORY, SHARED, Shape
 from ganger.streams.kernel.shares import Claim, divide
 from ganger.streams.kernel.state import Refusal, State
-
-SHARED = (CARDS, CPU, MEMORY)
-"""Resources that shares are computed over."""
 
 Charges = tuple[tuple[int, int], ...]
 
@@ -96,16 +93,6 @@ def headroom(
     return count, refusal
 
 
-def widen(state: State) -> None:
-    """Give every vector a place for resources mentioned since."""
-    width = len(state.table.names)
-    vectors = [state.total, state.used, state.admitted]
-    for queue in state.queues:
-        vectors += [queue.used, queue.admitted, queue.waiting]
-    for vector in vectors:
-        vector.extend([0] * (width - len(vector)))
-
-
 def relink(state: State) -> None:
     """Make the tree's links and scales again after a queue was configured."""
     queues = state.queues
@@ -130,13 +117,6 @@ def siblings_of(state: State, queue: Queue) -> list[Queue]:
     if queue.parent != ROOT:
         return [state.queues[child] for child in state.queues[queue.parent].children]
     return [q for q in state.queues if q.parent == ROOT and not q.is_removed]
-
-
-def rescale(state: State) -> None:
-    """Make the scales of share comparison again after the cell's capacity changed."""
-    totals = [state.total[place] for place in SHARED]
-    common = lcm(*[total for total in totals if total > 0])
-    state.scales = tuple(common // total if total > 0 else 0 for total in totals)
 
 
 def weighted_share(state: State, queue: Queue) -> int:

@@ -15,6 +15,9 @@ CARDS, CPU, MEMORY, PODS = 0, 1, 2, 3
 NAMED = ("cards_milli", "cpu_milli", "memory_mib", "pods")
 """Resources with a fixed place in every quantity vector; others follow in order of first mention."""
 
+SHARED = (CARDS, CPU, MEMORY)
+"""Resources that shares are computed over."""
+
 UNBOUND = 1 << 62
 """More than any quantity."""
 
@@ -137,6 +140,10 @@ class ShapeTable:
         if shape is None:
             shape = self.pods[request] = Shape(request, self.table)
         return shape
+
+    def knows(self, roles: tuple[Role, ...], min_available: int) -> bool:
+        """Whether a job has this shape already."""
+        return (roles, min_available) in self.jobs
 
     def take(self, roles: tuple[Role, ...], min_available: int) -> JobShape:
         """The shape of a job, counted as used once more."""

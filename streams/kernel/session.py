@@ -2,7 +2,7 @@
 
 from heapq import heapify, heappop, heapreplace
 
-from ganger.streams.kernel.entities import ROOT, Queue
+from ganger.streams.kernel.entities import ROOT, Job, Queue
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.waiting import Waiting
 
@@ -10,10 +10,11 @@ from ganger.streams.kernel.waiting import Waiting
 class Session:
     """One pass over the cell, caused by one Tick."""
 
-    __slots__ = ("evicted", "started", "state")
+    __slots__ = ("admitted", "evicted", "started", "state")
 
     def __init__(self, state: State) -> None:
         self.state = state
+        self.admitted: list[Job] = []  # in this cycle, in order
         self.started = 0  # pods allocated or backfilled
         self.evicted = 0
 
@@ -26,11 +27,16 @@ class QueueOrder:
     on the way down change when it is placed.
     """
 
-    __slots__ = ("_heaps", "_state")
+    __slots__ = ("_heaps", "_only", "_state")
 
     def __init__(self, state: State, waiting: Waiting) -> None:
         self._state = state
         self._heaps: dict[int, list[tuple[tuple[int, ...], int]]] = {}
+        self._only: Queue | None = None
+        if len(waiting.active) == 1:
+            for leaf in waiting.active:
+                self._only = state.queues[leaf]  # no order to keep
+            return
         seen: dict[int, None] = {}
         for leaf in sorted(waiting.active):
             for level in state.queues[leaf].chain:
@@ -45,7 +51,7 @@ class QueueOrder:
         """The leaf whose turn it is, or none."""
         heap = self._heaps.get(ROOT)
         if not heap:
-            return None
+            return self._only
         index = heap[0][1]
         while (heap := self._heaps.get(index)) is not None:
             index = heap[0][1]
@@ -53,6 +59,8 @@ class QueueOrder:
 
     def served(self, leaf: Queue) -> None:
         """The leaf that `best` gave was charged for a job: let its branch take its new place."""
+        if self._only is not None:
+            return
         for level in leaf.chain:
             heap = self._heaps[level.parent]
             assert heap[0][1] == level.index
@@ -61,6 +69,9 @@ class QueueOrder:
 
     def drop(self, leaf: Queue) -> None:
         """The leaf that `best` gave has no job left to try."""
+        if self._only is not None:
+            self._only = None
+            return
         for level in leaf.chain:
             heap = self._heaps[level.parent]
             assert heap[0][1] == level.index
@@ -70,7 +81,10 @@ class QueueOrder:
             del self._heaps[level.parent]
 
     def _key(self, queue: Queue) -> tuple[int, ...]:
+        hooks = self._state.policy.queue_keys
+        if len(hooks) == 1:
+            return hooks[0](self._state, queue)
         key: tuple[int, ...] = ()
-        for hook in self._state.policy.queue_keys:
+        for hook in hooks:
             key += hook(self._state, queue)
         return key

@@ -5,6 +5,7 @@
 """
 
 from dataclasses import dataclass, field
+from math import lcm
 from typing import Protocol
 
 from ganger.schemas.decisions import Decision
@@ -12,7 +13,7 @@ from ganger.schemas.reasons import Reason
 from ganger.schemas.records import PolicyConfigured, ReservationRequested
 from ganger.streams.kernel.entities import Entity, Job, Node, Pod, Queue
 from ganger.streams.kernel.node_index import NodeIndex
-from ganger.streams.kernel.resources import NAMED, Need, ResourceTable, ShapeTable
+from ganger.streams.kernel.resources import NAMED, SHARED, Need, ResourceTable, ShapeTable
 from ganger.streams.kernel.timers import Timers
 from ganger.streams.kernel.waiting import Waiting
 
@@ -186,3 +187,18 @@ class State:
         if not entity.is_dirty:
             entity.is_dirty = True
             self.dirty.append(entity)
+
+    def widen(self) -> None:
+        """Give every quantity vector a place for resources mentioned since."""
+        width = len(self.table.names)
+        vectors = [self.total, self.used, self.admitted]
+        for queue in self.queues:
+            vectors += [queue.used, queue.admitted, queue.waiting]
+        for vector in vectors:
+            vector.extend([0] * (width - len(vector)))
+
+    def rescale(self) -> None:
+        """Make the scales of share comparison again after the cell's capacity changed."""
+        totals = [self.total[place] for place in SHARED]
+        common = lcm(*[total for total in totals if total > 0])
+        self.scales = tuple(common // total if total > 0 else 0 for total in totals)

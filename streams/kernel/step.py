@@ -9,12 +9,21 @@ from typing import Any
 
 from ganger.schemas import records as r
 from ganger.schemas.decisions import Decision
+from ganger.streams.kernel.cycle import run_cycle
 from ganger.streams.kernel.digest import event_term
 from ganger.streams.kernel.handlers import control, jobs, nodes, pods, time
 from ganger.streams.kernel.handlers.time import next_wake
 from ganger.streams.kernel.state import State
 
 __all__ = ["HANDLERS", "OutOfOrder", "next_wake", "step"]
+
+
+
+def _tick(state: State, record: r.Tick) -> None:
+    """Time passes; then a cycle runs, if the Tick says so."""
+    if time.pass_time(state, record) and record.cycle:
+        run_cycle(state)
+
 
 HANDLERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.JobSubmitRequested: jobs.submit,
@@ -39,7 +48,7 @@ HANDLERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.NodeLost: nodes.lost,
     r.NodeReturned: nodes.returned,
     r.OwnerClaimed: control.owner_claimed,
-    r.Tick: time.tick,
+    r.Tick: _tick,
     r.SnapshotSealed: control.snapshot_sealed,
 }
 """Everything a ledger may hold. `NodeHeartbeat` is not among it: intake turns it into other facts."""

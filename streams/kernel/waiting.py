@@ -48,6 +48,10 @@ class Group:
     is_limited: bool = False  # a queue's limit stops it
     listed: Key | None = None  # its entry in the line's heads
 
+    def __lt__(self, other: "Group") -> bool:
+        """Entries with equal keys, of which one is stale: any order will do."""
+        return False
+
 
 @dataclass(slots=True, eq=False)
 class Line:
@@ -220,8 +224,15 @@ class Waiting:
         """Whether any group is stopped by a queue's limit."""
         return bool(self._limited)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether anything failed for want of capacity and was not woken since."""
+        return bool(self._failed)
+
     def grow(self, cards_milli: int, cpu: int, memory: int) -> None:
         """Something now has this much free and had less before."""
+        if not self._failed:
+            return
         growth = self.growth
         if cards_milli > growth.cards_milli:
             growth.cards_milli = cards_milli
@@ -237,8 +248,6 @@ class Waiting:
             return
         self.growth = Growth()
         failed = self._failed
-        if not failed:
-            return
         end = bisect_right(failed, growth.cards_milli, key=lambda entry: entry[0])
         kept = []
         for entry in failed[:end]:

@@ -18,13 +18,12 @@ from ganger.streams.engine import (
     DecisionsHeld,
     Engine,
     EngineDead,
-    chain_seed,
-    seed_of,
 )
 from ganger.streams.kernel.digest import seal
 from ganger.streams.log.errors import LedgerFull
 from ganger.streams.log.layout import LogIdentity, Stream
 from ganger.streams.log.memory import MemoryLog
+from ganger.streams.seed import chain_seed, seed_of
 from support.builders import GENESIS, SECOND, node, placed, policy, queue, submission
 
 EPOCH = 0

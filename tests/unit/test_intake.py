@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from ganger.schemas import records as r
 from ganger.schemas.encoding import encode_record
+from ganger.schemas.enums import CardHealth
 from ganger.streams.intake import BAD_STRUCTURE, NOT_AN_INPUT, DeadLetter, InputRefused, Intake
 from ganger.streams.structure import CARDS_MAX, NAME_CHARS_MAX
 from support.builders import SECOND, report, submission
@@ -164,13 +165,17 @@ def test_one_frame_may_carry_many_nodes_and_is_taken_whole_or_not_at_all() -> No
     ]
 
 
+def cards(count: int) -> r.CardRun:
+    return r.CardRun(count, "A", 1, 0, CardHealth.HEALTHY)
+
+
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
         (report(""), "node is ''"),
         (report("n", cpu=-1), "cpu_milli is -1"),
-        (report("n", runs=[r.CardRun(0, "A", 1, 0, 1)]), "cards[0] has count 0"),  # type: ignore
-        (report("n", runs=[r.CardRun(CARDS_MAX + 1, "A", 1, 0, 1)]), "a node may have"),  # type: ignore
+        (report("n", runs=[cards(0)]), "cards[0] has count 0"),
+        (report("n", runs=[cards(CARDS_MAX), cards(1)]), "a node may have"),
         (replace(report("n", 2), utilisation_milli=(1,)), "one of 0..1000 for each card"),
         (replace(report("n", 1), utilisation_milli=(1001,)), "one of 0..1000 for each card"),
         (report("n", attempts=[("a", 0, 0)]), "attempts[0].attempt is 0"),

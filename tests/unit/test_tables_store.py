@@ -1,6 +1,5 @@
 """The store: what it keeps, and that anything doubtful is deleted before RocksDB meets it."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +44,22 @@ for path in sealed:
                 assert not list(rows)
         count += 1
 print(count)
+"""
+
+_WRITE_AND_DIE = """
+import os, sys
+from pathlib import Path
+from ganger.streams.log.layout import LogIdentity, Stream
+from ganger.streams.log.memory import MemoryLog
+from ganger.streams.tables.store import Store
+
+log = MemoryLog(LogIdentity(Stream.LEDGER, "lab"))
+log.append([b"x"] * 10)
+store = Store(Path(sys.argv[1]), log)
+store.write(9, [(b"k100", b"late")])
+if sys.argv[2] == "True":
+    store.seal()
+os._exit(9)
 """
 
 
@@ -144,14 +159,8 @@ def test_identity_tells_ledgers_apart() -> None:
 @pytest.mark.parametrize("is_sealed", [True, False])
 def test_a_killed_process_loses_only_what_it_did_not_seal(tmp_path: Path, is_sealed: bool) -> None:
     filled(tmp_path)
-    child = os.fork()
-    if child == 0:
-        store = Store(tmp_path, memory_log())
-        store.write(9, [(b"k100", b"late")])
-        if is_sealed:
-            store.seal()
-        os._exit(9)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    command = [sys.executable, "-c", _WRITE_AND_DIE, str(tmp_path), str(is_sealed)]
+    assert subprocess.run(command, timeout=OPENINGS_SECONDS_MAX, check=False).returncode == 9
     with Store(tmp_path, memory_log()) as store:
         assert store.rebuilt == ""
         assert len(keys(store)) == (101 if is_sealed else 100)

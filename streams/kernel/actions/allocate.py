@@ -47,5 +47,7 @@ def _placed(state: State, job: Job) -> None:
         move_job(state, job, Phase.ALLOCATED)
     else:
         state.touch(job)
-    if any(role.fresh < role.replicas or role.returned for role in job.roles):
-        line_up(state, job)
+    for role in job.roles:
+        if role.fresh < role.replicas or role.returned:
+            line_up(state, job)
+            return

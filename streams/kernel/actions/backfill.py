@@ -33,7 +33,11 @@ def _place(statement: Statement, job: Job, full: dict[Shape, bool]) -> None:
     for role, shape in enumerate(job.shape.shapes):
         if not shape.is_empty:
             continue
-        for _ in range(job.roles[role].pending()):
+        count = job.roles[role].pending()
+        queue = state.queues[job.queue]
+        if queue.is_capped:
+            count, _ = quota.headroom(queue, shape, count, statement.held())
+        for _ in range(count):
             if shape in full and not job.avoid:
                 break
             node = state.indexes.nodes.seek(shape, job.avoid, state.policy.spread)

@@ -18,25 +18,24 @@ def run(session: Session, asks: bool) -> None:
     gate = state.indexes.gate
     if state.indexes.gate_grew:
         state.indexes.gate_grew = False
-        gate.grow(*_headroom(state))
-        gate.wake()
+        if gate.has_failed:
+            gate.grow(*_headroom(state))
+            gate.wake()
     if not gate.open_count:
         return
     order = QueueOrder(state, gate)
+    # admission charges no queue, so the order of queues stays: each is served to its end
     while gate.open_count and (queue := order.best()) is not None:
-        found = gate.first(queue.index)
-        if found is None:
-            order.drop(queue)
-            continue
-        job, group = found
-        refusal = _ask(state, job) if asks else None
-        if refusal is None:
-            _admit(state, job)
-            order.served(queue)
-        elif refusal.queue >= 0:
-            gate.block_by(group, refusal.queue)
-        else:
-            gate.block(group)
+        while (found := gate.first(queue.index)) is not None:
+            job, group = found
+            refusal = _ask(state, job) if asks else None
+            if refusal is None:
+                _admit(session, job)
+            elif refusal.queue >= 0:
+                gate.block_by(group, refusal.queue)
+            else:
+                gate.block(group)
+        order.drop(queue)
 
 
 def _ask(state: State, job: Job) -> Refusal | None:
@@ -47,7 +46,8 @@ def _ask(state: State, job: Job) -> Refusal | None:
     return None
 
 
-def _admit(state: State, job: Job) -> None:
+def _admit(session: Session, job: Job) -> None:
+    state = session.state
     key, look = job.key, job.look
     assert key is not None
     state.indexes.gate.remove(job)
@@ -58,15 +58,23 @@ def _admit(state: State, job: Job) -> None:
     else:
         # nothing that its key is made of has changed; lines tell their keys by identity, so a copy
         state.indexes.inqueue.add(job, (*key[:-1], job.seq), look)
-    say_of_job(
-        state,
-        DecisionKind.ADMIT,
-        job.request.job,
-        Reason.WITHIN_LIMITS,
-        job.shape.min_needs[0][0],
-        max(0, state.total[CARDS] - state.used[CARDS]),
-        state.total[CARDS],
-    )
+    session.admitted.append(job)
+
+
+def say_admitted(session: Session) -> None:
+    """ADMIT of the jobs admitted in this cycle that still wait; of others ALLOCATE says more."""
+    state = session.state
+    for job in session.admitted:
+        if job.phase is Phase.INQUEUE:
+            say_of_job(
+                state,
+                DecisionKind.ADMIT,
+                job.request.job,
+                Reason.WITHIN_LIMITS,
+                job.shape.min_needs[0][0],
+                max(0, state.total[CARDS] - state.used[CARDS]),
+                state.total[CARDS],
+            )
 
 
 def _headroom(state: State) -> Need:
@@ -75,4 +83,4 @@ def _headroom(state: State) -> Need:
     for bound in state.policy.headrooms:
         room = bound(state)
         cards, cpu, memory = min(cards, room[0]), min(cpu, room[1]), min(memory, room[2])
-    return cards, cpu, memory
+    return max(0, cards), max(0, cpu), max(0, memory)  # who asks for none needs none

@@ -15,10 +15,10 @@ from ganger.streams.kernel import derive
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.entities import ENDED, ROOT, Queue
 from ganger.streams.kernel.flags import ALL_FLAGS
-from ganger.streams.kernel.handlers.nodes import reopen
 from ganger.streams.kernel.lines import line_up, step_out
 from ganger.streams.kernel.policies.hooks import PolicyRefused
 from ganger.streams.kernel.policies.registry import build
+from ganger.streams.kernel.reservations import refresh_reservations
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 
@@ -50,12 +50,12 @@ def queue_configured(state: State, record: QueueConfigured) -> None:
     derive.read_queues(state)
     if moved:
         derive.recount_queues(state)
-    state.indexes.gate_grew = True
+    state.indexes.gate_grew = state.indexes.zero_grew = True
     for waiting in (state.indexes.gate, state.indexes.inqueue):
         waiting.wake_all()
     if queue.jobs:
         for job in state.jobs.values():
-            if job.queue == queue.index and job.phase not in ENDED:
+            if job.phase not in ENDED and queue in state.queues[job.queue].chain:
                 step_out(state, job)
                 line_up(state, job)
 
@@ -86,11 +86,18 @@ def _fault_of(state: State, record: QueueConfigured) -> tuple[Reason, int, int] 
     parent = state.queues[above]
     if place is not None and any(level.index == place for level in parent.chain):
         return (Reason.PARENT_CYCLE, 0, 0)
-    if len(parent.chain) >= DEPTH_MAX:
-        return (Reason.VALUE_OUT_OF_RANGE, len(parent.chain) + 1, DEPTH_MAX)
+    depth = len(parent.chain) + (1 if place is None else _height(state, state.queues[place]))
+    if depth > DEPTH_MAX:
+        return (Reason.VALUE_OUT_OF_RANGE, depth, DEPTH_MAX)
     if not parent.children and parent.jobs:
         return (Reason.PARENT_HAS_JOBS, parent.jobs, 0)
     return None
+
+
+def _height(state: State, queue: Queue) -> int:
+    """Levels of the subtree of a queue, its own included."""
+    depths = [len(q.chain) for q in state.queues if queue in q.chain and not q.is_removed]
+    return max(depths, default=len(queue.chain)) - len(queue.chain) + 1
 
 
 def policy_configured(state: State, record: PolicyConfigured) -> None:
@@ -103,6 +110,7 @@ def policy_configured(state: State, record: PolicyConfigured) -> None:
     state.policy_record = record
     state.policy = policy
     derive.rebuild_lines(state)
+    derive.rebuild_timers(state)  # its settings say when attempts and jobs time out
 
 
 def reservation_requested(state: State, record: ReservationRequested) -> None:
@@ -125,24 +133,6 @@ def reservation_requested(state: State, record: ReservationRequested) -> None:
         state.indexes.timers.at(record.from_ns, Wake.RESERVATION)
         state.indexes.timers.at(record.to_ns, Wake.RESERVATION)
     refresh_reservations(state)
-
-
-def refresh_reservations(state: State) -> None:
-    """Close and open nodes as the reservations of this moment say; drop those that are over."""
-    over = [name for name, r in state.reservations.items() if r.to_ns <= state.clock_ns]
-    for name in over:
-        del state.reservations[name]
-    reserved = {
-        node: True
-        for r in state.reservations.values()
-        if r.from_ns <= state.clock_ns
-        for node in r.nodes
-    }
-    for node in state.nodes:
-        is_reserved = node.report.node in reserved
-        if is_reserved != node.is_reserved:
-            node.is_reserved = is_reserved
-            reopen(state, node)
 
 
 def flag_enabled(state: State, record: FlagEnabled) -> None:

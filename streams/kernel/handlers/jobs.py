@@ -21,6 +21,9 @@ CARDS_MAX = 1 << 20
 
 PRIORITY_MAX = 1 << 31
 
+NUMBER_MAX = 1 << 61
+"""Times in ns, 73 years, and counts: more would leave 64 bits when a clock is added."""
+
 Fault = tuple[Reason, int, int]
 """Reason, the value asked, the limit it breaks."""
 
@@ -42,7 +45,7 @@ def add_job(state: State, record: JobSubmitRequested, phase: Phase) -> Job:
     """Make the job of a valid request; it stands in no line yet."""
     shape = state.shapes.take(record.roles, record.min_available)
     if len(state.table.names) > len(state.total):
-        quota.widen(state)
+        state.widen()
     queue = state.queues[state.queue_by_name[record.queue]]
     named = state.policy.classes.get(record.priority_class)
     job = Job(
@@ -92,9 +95,10 @@ def _fault_of(state: State, record: JobSubmitRequested) -> Fault | None:
         return (Reason.VALUE_OUT_OF_RANGE, 0, 1)
     if record.job in state.job_by_key:
         return (Reason.JOB_EXISTS, 0, 0)
-    fault = roles_fault(record.roles, record.min_available)
-    if fault is not None:
-        return fault
+    if not state.shapes.knows(record.roles, record.min_available):  # else checked before
+        fault = roles_fault(record.roles, record.min_available)
+        if fault is not None:
+            return fault
     numbers = (
         record.runtime_estimate_ns,
         record.time_limit_ns,
@@ -106,6 +110,8 @@ def _fault_of(state: State, record: JobSubmitRequested) -> Fault | None:
     )
     if min(numbers) < 0:
         return (Reason.VALUE_OUT_OF_RANGE, min(numbers), 0)
+    if max(numbers) > NUMBER_MAX:
+        return (Reason.VALUE_OUT_OF_RANGE, max(numbers), NUMBER_MAX)
     if abs(record.priority) > PRIORITY_MAX:
         return (Reason.VALUE_OUT_OF_RANGE, record.priority, PRIORITY_MAX)
     place = state.queue_by_name.get(record.queue)

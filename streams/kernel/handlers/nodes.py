@@ -18,6 +18,7 @@ from ganger.streams.kernel.attempts import detach, end_attempt, evict, settle
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.entities import Node, Pod
 from ganger.streams.kernel.lines import step_out
+from ganger.streams.kernel.reservations import reserved_nodes
 from ganger.streams.kernel.state import State
 
 
@@ -42,7 +43,7 @@ def lost(state: State, record: NodeLost) -> None:
     node.is_lost = True
     node.lost_seq = state.cause
     _close(state, node)
-    occupancy.recount_total(state)
+    occupancy.count_in(state, node)
     _give_up(state, node, [pod for _, pod in sorted(node.pods.items())], Reason.NODE_LOST)
 
 
@@ -60,7 +61,7 @@ def uncordoned(state: State, record: NodeUncordoned) -> None:
     if node is not None:
         node.is_cordoned = node.is_draining = False
         state.touch(node)
-        reopen(state, node)
+        occupancy.reopen(state, node)
 
 
 def drained(state: State, record: NodeDrained) -> None:
@@ -70,15 +71,7 @@ def drained(state: State, record: NodeDrained) -> None:
         return
     node.is_draining = True
     _close(state, node)
-    for _, pod in sorted(node.pods.items()):
-        evict(state, state.jobs[pod.job], pod, Reason.NODE_DRAINED)
-
-
-def reopen(state: State, node: Node) -> None:
-    """Look again whether the node takes pods, and offer what it has if it does."""
-    node.is_open = occupancy.is_open(node)
-    state.indexes.nodes.update(node)
-    occupancy.offer(state, node)
+    _tell_to_end(state, [pod for _, pod in sorted(node.pods.items())], Reason.NODE_DRAINED)
 
 
 def _close(state: State, node: Node) -> None:
@@ -117,14 +110,10 @@ def _report(state: State, report: NodeReport) -> None:
     else:
         _settle_listed(state, node, report)
     node.unknown = _unknown(state, node, report)
-    node.is_reserved = any(
-        node.report.node in reservation.nodes
-        and reservation.from_ns <= state.clock_ns < reservation.to_ns
-        for reservation in state.reservations.values()
-    )
+    node.is_reserved = report.node in reserved_nodes(state)
     state.touch(node)
     occupancy.recount(state, node)
-    occupancy.recount_total(state)
+    occupancy.count_in(state, node)
     _evict_from_failed_cards(state, node)
     occupancy.offer(state, node)
 
@@ -163,6 +152,20 @@ def _give_up(state: State, node: Node, pods: list[Pod], reason: Reason) -> None:
         settle(state, state.jobs[seq])
 
 
+def _tell_to_end(state: State, pods: list[Pod], reason: Reason) -> None:
+    """Evict attempts; their jobs keep them until they are released, and stand in line anew."""
+    jobs: dict[int, bool] = {}
+    for pod in pods:
+        if pod.phase is Phase.RELEASING:
+            continue
+        if pod.job not in jobs:
+            jobs[pod.job] = True
+            step_out(state, state.jobs[pod.job])
+        evict(state, state.jobs[pod.job], pod, reason)
+    for seq in jobs:
+        settle(state, state.jobs[seq])
+
+
 def _free(state: State, pod: Pod) -> None:
     job = state.jobs[pod.job]
     step_out(state, job)
@@ -177,7 +180,5 @@ def _evict_from_failed_cards(state: State, node: Node) -> None:
         if run.health is CardHealth.FAILED:
             failed |= ((1 << run.count) - 1) << first
         first += run.count
-    if failed:
-        for _, pod in sorted(node.pods.items()):
-            if pod.mask & failed:
-                evict(state, state.jobs[pod.job], pod, Reason.CARD_FAILED)
+    hit = [pod for _, pod in sorted(node.pods.items()) if pod.mask & failed]
+    _tell_to_end(state, hit, Reason.CARD_FAILED)

@@ -39,8 +39,8 @@ def started(state: State, record: PodStarted) -> None:
     state.touch(pod)
     if pod.phase is Phase.ALLOCATED:
         move_pod(state, pod, Phase.RUNNING)
-    if job.phase is Phase.ALLOCATED:
-        move_job(state, job, Phase.RUNNING)
+        if job.phase is Phase.ALLOCATED:
+            move_job(state, job, Phase.RUNNING)
     if not job.first_started_ns:
         job.first_started_ns = state.now_ns
         state.touch(job)
@@ -159,6 +159,7 @@ def adopted(state: State, record: PodAdopted) -> None:
     occupancy.recount(state, node)
     occupancy.offer(state, node)
     job.last_tier = Tier.MAIN
+    job.dependencies = ()  # it runs already
     if job.phase is not Phase.RUNNING:
         quota.disclaim(state, job)
         move_job(state, job, Phase.RUNNING)
@@ -190,6 +191,11 @@ def _fault_of(state: State, record: PodAdopted, mask: int) -> tuple[Reason, int,
             return (Reason.ROLE_UNKNOWN, 0, 0)
         if job.pods and record.pod in job.pods:
             return (Reason.POD_EXISTS, record.pod, 0)
+        if job.attempts and record.attempt <= job.attempts.get(record.pod, 0):
+            return (Reason.POD_EXISTS, record.pod, 0)
+        role = job.roles[0]
+        if record.pod >= role.replicas and role.pending():
+            return (Reason.VALUE_OUT_OF_RANGE, record.pod, role.replicas - 1)
     return _cards_fault(state.nodes[place], record, mask)
 
 

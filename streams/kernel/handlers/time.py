@@ -1,31 +1,29 @@
-"""Ticks: time passes, what was due happens, and a cycle runs."""
+"""The passing of time: the clock moves, and what was due happens."""
 
 from ganger.schemas.enums import Phase
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Tick
 from ganger.streams.kernel.attempts import evict, forget, settle, ttl_ns
-from ganger.streams.kernel.cycle import run_cycle
 from ganger.streams.kernel.digest import event_term
 from ganger.streams.kernel.entities import ENDED, Job, Pod
-from ganger.streams.kernel.handlers.control import refresh_reservations
 from ganger.streams.kernel.lines import step_out
+from ganger.streams.kernel.reservations import refresh_reservations
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Timer, Wake
 
 EVENT_IDS_MAX = 1 << 20
 
 
-def tick(state: State, record: Tick) -> None:
-    """Move the clock, unless the Tick is of a former owner or would move it back."""
+def pass_time(state: State, record: Tick) -> bool:
+    """Move the clock and do what is due. False: the Tick is a former owner's, or moves time back."""
     if record.epoch != state.epoch or record.time_ns < state.clock_ns:
-        return
+        return False
     state.clock_ns = state.now_ns = record.time_ns
     timers = state.indexes.timers
     while (timer := timers.due(record.time_ns)) is not None:
         _WAKES[timer[1]](state, timer)
     expire_event_ids(state)
-    if record.cycle:
-        run_cycle(state)
+    return True
 
 
 def next_wake(state: State) -> int | None:
@@ -35,10 +33,21 @@ def next_wake(state: State) -> int | None:
     """
     timers = state.indexes.timers
     while (timer := timers.earliest()) is not None:
-        if timer[1] is not Wake.POD_START or _unstarted(state, timer) is not None:
+        if _is_due(state, timer):
             return timer[0]
         timers.drop_earliest()
     return None
+
+
+def _is_due(state: State, timer: Timer) -> bool:
+    """Whether the timer says when something will happen, as the facts are now."""
+    at_ns, wake = timer[0], timer[1]
+    if wake is Wake.POD_START:
+        return _unstarted(state, timer) is not None
+    if wake is Wake.JOB_BACKOFF:
+        job = state.jobs.get(timer[2])
+        return job is not None and job.phase not in ENDED and job.not_before_ns == at_ns
+    return any(at_ns in (r.from_ns, r.to_ns) for r in state.reservations.values())
 
 
 def _unstarted(state: State, timer: Timer) -> tuple[Job, Pod] | None:
@@ -66,9 +75,7 @@ def _wake_ttl(state: State, timer: Timer) -> None:
     if due > state.clock_ns:
         state.indexes.timers.at(due, Wake.JOB_TTL, job.seq)
     elif any(key[0] == job.seq for key in state.indexes.ghosts):
-        # a lost node still holds an attempt of it: remember the job until that is settled
-        wait = max(ttl_ns(state, job), 10**9)
-        state.indexes.timers.at(state.clock_ns + wait, Wake.JOB_TTL, job.seq)
+        return  # a lost node still holds an attempt of it, whose end sets the timer again
     else:
         forget(state, job)
 
@@ -98,9 +105,11 @@ def _wake_reservation(state: State, timer: Timer) -> None:
 
 def expire_event_ids(state: State) -> None:
     """Forget request ids that are too old, or too many."""
-    limit = state.clock_ns - state.policy.settings.event_id_ns
     ids = state.event_ids
-    over = []
+    if not ids:
+        return
+    limit = state.clock_ns - state.policy.settings.event_id_ns
+    over: list[str] = []
     for event_id, seen_ns in ids.items():
         if seen_ns > limit and len(ids) - len(over) <= EVENT_IDS_MAX:
             break

@@ -22,5 +22,5 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
 
 
 def _queue_key(state: State, queue: Queue) -> tuple[int, ...]:
-    below = queue.guarantee and is_below_guarantee(queue)
-    return (-queue.config.priority, 0 if below else 1, weighted_share(state, queue))
+    first = 0 if queue.guarantee and is_below_guarantee(queue) else 1
+    return (-queue.config.priority, first, weighted_share(state, queue))

@@ -1,11 +1,11 @@
-"""gang: jobs that have not got their minimum before jobs that only grow.
+"""gang: first jobs that began and have lost part of their minimum, then new ones, last those that grow.
 
 That a gang starts whole or not at all is the kernel's own rule (module `placement`), policy or no policy.
 """
 
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job
-from ganger.streams.kernel.gangs import is_ready
+from ganger.streams.kernel.gangs import has_begun, is_ready
 from ganger.streams.kernel.policies.hooks import Hooks, integers
 from ganger.streams.kernel.state import State
 
@@ -20,4 +20,6 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
 
 
 def _job_key(state: State, job: Job) -> tuple[int, ...]:
-    return (1 if is_ready(job) else 0,)
+    if is_ready(job):
+        return (2,)
+    return (0 if has_begun(job) else 1,)

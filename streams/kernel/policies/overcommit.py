@@ -1,14 +1,14 @@
 """overcommit: demand that is admitted but not placed, with what is used, stays within a factor of capacity.
 
 Default factor 1.2, Volcano's. Only the resources that a job asks for are looked at. A job that alone
-asks more than the limit is admitted when nothing else is, since it could never be otherwise.
+asks more than the whole cell has is not admitted: it could not start, and would keep others out.
 """
 
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.policies.hooks import Hooks, integers
-from ganger.streams.kernel.resources import CARDS, CPU, MEMORY, PODS, UNBOUND, Need
+from ganger.streams.kernel.resources import CARDS, CPU, MEMORY, PODS, Need
 from ganger.streams.kernel.state import Refusal, State
 
 NAME = "overcommit"
@@ -21,7 +21,7 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
 
     def free(state: State, place: int) -> int:
         busy = state.used[place] + state.admitted[place]
-        return state.total[place] * factor // 1000 - busy if busy else UNBOUND
+        return min(state.total[place], state.total[place] * factor // 1000 - busy)
 
     def admission(state: State, job: Job) -> Refusal | None:
         for place, asked in job.shape.min_charges:

@@ -1,0 +1,171 @@
+"""`ganger simulate`: a trace through the real intake, ledger and kernel, in virtual time."""
+
+import csv
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from ganger.replay.cluster import open_cluster, parse_nodes
+from ganger.replay.faults import NONE, open_faults
+from ganger.replay.simulate import MEMORY, Progress, run
+from ganger.replay.summary import Start, Summary
+from ganger.replay.traces.detect import open_trace
+from ganger.replay.traces.source import InputError
+from ganger.schemas.enums import Tier
+from ganger.services.cli.arguments import json_option
+from ganger.services.cli.render import echo_summary, progress
+from ganger.streams.log.directory import LedgerDirectory
+from ganger.streams.presets.loader import load_policy
+from ganger.streams.tables.snapshots import Snapshots
+from ganger.streams.tables.store import STORE_FOLDER, Store, StoreBusy
+
+NODES_DEFAULT = "16x8"
+
+_SECOND_NS = 10**9
+_TIERS = {Tier.MAIN: "main", Tier.BACKFILL: "backfill"}
+
+
+class RunSnapshots:
+    """Snapshots of a run, in the store of its ledger, which is there only once the run has begun.
+
+    Keeps none where the store cannot be had: they are a convenience.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """The ledger in `folder`; nothing is opened yet."""
+        self._folder = folder
+        self._store: Store | None = None
+        self._is_without = False
+
+    def save(self, seq: int, data: bytes) -> None:
+        """Keep the checkpoint at `seq`."""
+        if self._store is None and not self._is_without:
+            try:
+                ledger = LedgerDirectory.open_reader(self._folder).ledger
+                self._store = Store(self._folder / STORE_FOLDER, ledger)
+            except (StoreBusy, OSError) as error:
+                self._is_without = True
+                click.echo(f"Note: {error} The run keeps no snapshots.", err=True)
+        if self._store is not None:
+            Snapshots(self._store).save(seq, data)
+
+    def newest(self, at_or_before: int) -> tuple[int, bytes] | None:
+        """The newest checkpoint at or before a seq, of those saved in this run."""
+        return None if self._store is None else Snapshots(self._store).newest(at_or_before)
+
+    def close(self) -> None:
+        """Give up the store."""
+        if self._store is not None:
+            self._store.close()
+        self._store = None
+
+
+@click.command()
+@click.argument("trace", metavar="TRACE", type=click.Path(path_type=Path))
+@click.option("--nodes", metavar="SPEC", help="Nodes as COUNTxCARDS,...  Default: 16x8.")
+@click.option("--cluster", metavar="FILE", help="Nodes and queues from a TOML file or openb's CSV.")
+@click.option("--policy", metavar="NAME|FILE", default="default", show_default=True)
+@click.option(
+    "--ledger", metavar="DIR|memory", default=MEMORY, show_default=True, help="Where records go."
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first so many jobs.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="From which faults draw.")
+@click.option("--faults", metavar="FILE", help="What goes wrong, from a TOML file.")
+@click.option(
+    "--starts", metavar="FILE", help="Write job,wait,tier (wait in whole seconds) as CSV."
+)
+@json_option
+def simulate(
+    trace: Path,
+    nodes: str | None,
+    cluster: str | None,
+    policy: str,
+    ledger: str,
+    limit: int | None,
+    seed: int,
+    faults: str | None,
+    starts: str | None,
+    as_json: bool,
+) -> None:
+    """Run the workload TRACE (SWF, Philly, openb or ganger's own format) on a virtual cluster.
+
+    The same call on a ledger that holds an unfinished run of it goes on from there.
+    """
+    if nodes is not None and cluster is not None:
+        raise InputError("--nodes", "--cluster is given too", "give one of them")
+    if starts is not None:
+        _check_writable(Path(starts))
+    spec = open_cluster(cluster) if cluster is not None else parse_nodes(nodes or NODES_DEFAULT)
+    workload = open_trace(trace, limit)
+    total = len(workload.jobs)
+    with progress("simulating", total, 1) as advance, closing(RunSnapshots(Path(ledger))) as kept:
+        summary = run(
+            workload,
+            spec,
+            load_policy(policy),
+            ledger,
+            limit=limit,
+            seed=seed,
+            faults=NONE if faults is None else open_faults(faults),
+            snapshots=None if ledger == MEMORY else kept,
+            on_progress=_Ended(advance),
+        )
+    if starts is not None:
+        write_starts(Path(starts), summary.starts)
+    if as_json:
+        click.echo(msgspec.json.encode(_plain(summary)))
+    else:
+        echo_summary(summary)
+
+
+class _Ended:
+    """Tells a progress bar how many jobs have ended since the last time."""
+
+    def __init__(self, advance: Callable[[int], None]) -> None:
+        self._advance = advance
+        self._ended = 0
+
+    def __call__(self, now: Progress) -> None:
+        self._advance(now.ended - self._ended)
+        self._ended = now.ended
+
+
+def write_starts(path: Path, starts: Iterable[Start]) -> None:
+    """Write the starts of a run as CSV: job, wait in whole seconds, tier."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("job", "wait", "tier"))
+        writer.writerows((s.job, s.wait_ns // _SECOND_NS, _TIERS[s.tier]) for s in starts)
+
+
+def _check_writable(path: Path) -> None:
+    try:
+        path.open("a").close()
+    except OSError as error:
+        raise InputError(
+            "--starts", f"{path} cannot be written ({error.strerror})", "name another file"
+        ) from error
+
+
+def _plain(summary: Summary) -> dict[str, Any]:
+    return {name: getattr(summary, name) for name in _JSON_KEYS}
+
+
+_JSON_KEYS = (
+    "jobs",
+    "decisions",
+    "records",
+    "cpu_seconds",
+    "wall_seconds",
+    "utilisation",
+    "wait_mean_s",
+    "wait_p50_s",
+    "wait_p99_s",
+    "bounded_slowdown_mean",
+    "digest",
+    "chain",
+)
