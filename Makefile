@@ -10,6 +10,8 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SAMPLE := replay/samples/philly-2000.csv.gz
 NODES ?= 16x8
 RUN_DIR := run
+# The job of the sample that waits longest there.
+JOB := 39450
 
 # Set PYTHON to choose an interpreter; else the first on the PATH that is new enough and can make a venv.
 PYTHON ?=
@@ -54,8 +56,10 @@ run: $(RUN_READY)
 	$(BIN)/ganger verify $(RUN_DIR)/ledger
 	@echo
 	@echo 'Every decision was recomputed from the ledger and is equal. Try next:'
-	@echo '  $(BIN)/ganger state $(RUN_DIR)/ledger queues'
-	@echo '  $(BIN)/ganger log $(RUN_DIR)/ledger --decisions --to 40'
+	@echo '  $(BIN)/ganger why $(RUN_DIR)/ledger $(JOB)              # placed after days: where, when, by what'
+	@echo '  $(BIN)/ganger why $(RUN_DIR)/ledger $(JOB) --at +3d     # and why it waited three days in'
+	@echo '  $(BIN)/ganger log $(RUN_DIR)/ledger --job $(JOB) --decisions'
+	@echo '  $(BIN)/ganger state $(RUN_DIR)/ledger queues --at +3d   # any table, any moment'
 	@echo '  $(BIN)/ganger --help'
 
 check: $(DEV_READY)

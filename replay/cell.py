@@ -134,37 +134,22 @@ class VirtualCell:
 
     def _next_ns(self) -> int | None:
         """The next moment at which anything happens; None: never, or nothing that matters."""
-        moments = []
+        next_ns = self._executor.due()
         if self.submitted_count < len(self._jobs):
-            moments.append(self._jobs[self.submitted_count].submit_ns)
-        due_ns = self._executor.due()
-        if due_ns is not None:
-            moments.append(due_ns)
+            next_ns = _earlier(next_ns, self._jobs[self.submitted_count].submit_ns)
         if self._disturbance is not None:
-            due_ns = self._disturbance.due()
-            if due_ns is not None:
-                moments.append(due_ns)
+            next_ns = _earlier(next_ns, self._disturbance.due())
         state = self._state
-        if not moments and not state.waiting_count and not any(state.used):
+        if next_ns is None and not state.waiting_count and not any(state.used):
             return None
-        if self._mishaps or self._unheard:
-            moments += self._next_mishaps()
-        if not moments and not state.waiting_count:
+        if self._mishaps:
+            next_ns = _earlier(next_ns, self._mishaps[-1].at_ns)
+        if self._unheard:
+            next_ns = _earlier(next_ns, self._intake.next_loss_ns())
+        if next_ns is None and not state.waiting_count:
             return None
         wake_ns = next_wake(state)
-        if wake_ns is not None:
-            moments.append(max(wake_ns, self.now_ns))
-        return min(moments) if moments else None
-
-    def _next_mishaps(self) -> list[int]:
-        moments = []
-        if self._mishaps:
-            moments.append(self._mishaps[-1].at_ns)
-        if self._unheard:
-            loss_ns = self._intake.next_loss_ns()
-            if loss_ns is not None:
-                moments.append(loss_ns)
-        return moments
+        return next_ns if wake_ns is None else _earlier(next_ns, max(wake_ns, self.now_ns))
 
     # ---- what ------------------------------------------------------------------------------------
 
@@ -268,6 +253,13 @@ class VirtualCell:
     def _uncordon(self, mishap: Mishap) -> None:
         event_id = f"{mishap.kind}/{mishap.order}"
         self._accept(NodeUncordoned(self.now_ns, event_id, None, mishap.node, OPERATOR))
+
+
+def _earlier(one_ns: int | None, other_ns: int | None) -> int | None:
+    """The earlier of two moments; none is later than any."""
+    if one_ns is None:
+        return other_ns
+    return one_ns if other_ns is None or one_ns <= other_ns else other_ns
 
 
 _ACTS = {

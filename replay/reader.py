@@ -1,6 +1,7 @@
 """A ledger as evidence: its two streams, its records in order, and the fold that gives a state.
 
-Whoever opens a ledger (a folder, one day a URL) hands it on as `Streams`; nothing here opens anything.
+Whoever opens a ledger (a folder, one day a URL) hands it on as `Streams`; nothing here opens
+anything.
 """
 
 import gc
@@ -40,8 +41,8 @@ class LedgerCut(Exception):
 
     def __init__(self, first_seq: int) -> None:
         super().__init__(
-            f"first_seq: the ledger begins at seq {first_seq}; without its beginning no state can be "
-            "computed. Use a copy of the ledger that was not cut."
+            f"first_seq: the ledger begins at seq {first_seq}; without its beginning no state can "
+            "be computed. Use a copy of the ledger that was not cut."
         )
 
 
@@ -117,7 +118,7 @@ def fold(state: State, ledger: LogReader, to_seq: int, on_progress: Progress) ->
 
 @contextmanager
 def paused_collector() -> Iterator[None]:
-    """Keep the cycle collector out of a fold: the state is large, and no garbage in it is cyclic."""
+    """Keep the cycle collector out of a fold: the state is large and leaves no cyclic garbage."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -169,7 +169,7 @@ class _Run:
                 cell.take(record)
         cell.beat()
         cell.tick()
-        assert not cell.meter.ended, f"the kernel refused the set-up: {cell.meter.ended}"
+        assert not cell.meter.decision_counts[DecisionKind.REJECT], "the kernel refused a set-up"
 
     def _seal(self, ledger: Log) -> None:
         """Write that the run is over; only once every decision before is published."""

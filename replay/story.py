@@ -32,9 +32,7 @@ class Entry(Struct, frozen=True):
         return event.kind.name if isinstance(event, Decision) else type(event).__name__
 
 
-def entries(
-    streams: Streams, from_seq: int, to_seq: int, with_decisions: bool
-) -> Iterator[Entry]:
+def entries(streams: Streams, from_seq: int, to_seq: int, with_decisions: bool) -> Iterator[Entry]:
     """All records from `from_seq` to before `to_seq`, each followed by the decisions it caused.
 
     Raises:
@@ -118,9 +116,7 @@ def _decisions(log: LogReader) -> Iterator[Decision]:
             yield decode_decision(payload)
 
 
-def _search(
-    log: LogReader, raw: bytes, on_progress: Progress
-) -> Iterator[tuple[int, bytes]]:
+def _search(log: LogReader, raw: bytes, on_progress: Progress) -> Iterator[tuple[int, bytes]]:
     """Payloads that may name an id: its bytes occur in them."""
     for first_seq, payloads in log.read_groups():
         for seq, payload in enumerate(payloads, first_seq):

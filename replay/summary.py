@@ -134,7 +134,7 @@ class Meter:
             elif kind is DecisionKind.EVICT:
                 if decision.job in self._missing:
                     self._missing[decision.job] += 1
-            elif kind is DecisionKind.FINISH or kind is DecisionKind.REJECT:
+            elif kind is DecisionKind.FINISH or _refuses_job(decision):
                 self.ended[decision.reason] = self.ended.get(decision.reason, 0) + 1
                 self.ended_count += 1
 
@@ -171,6 +171,15 @@ class Meter:
             if length_ns
         )
         return held.integral / (capacity * span_ns), series
+
+
+def _refuses_job(decision: Decision) -> bool:
+    """Whether a job was turned away: not a second copy of its submission, nor another request."""
+    return (
+        decision.kind is DecisionKind.REJECT
+        and bool(decision.job)
+        and decision.reason is not Reason.JOB_EXISTS
+    )
 
 
 class Waits(NamedTuple):

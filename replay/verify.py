@@ -1,9 +1,10 @@
 """The proof: every decision is computed again from the ledger and compared with what was recorded.
 
-The simple form: fold the ledger from its beginning, encode each decision, compare it byte for byte with
-the one at the same place of the decisions stream. Two things are added. Decisions of the ledger's last
-group may be missing at the end, since a process can be killed between the two writes; they are counted
-apart and the next start publishes them. And what a live writer adds meanwhile is left out of account.
+The simple form: fold the ledger from its beginning, encode each decision, compare it byte for byte
+with the one at the same place of the decisions stream. Two things are added. Decisions of the
+ledger's last group may be missing at the end, since a process can be killed between the two
+writes; they are counted apart and the next start publishes them. And what a live writer adds
+meanwhile is left out of account.
 
 Nothing but the two streams is read: no snapshot, no table.
 """

@@ -1,7 +1,9 @@
-"""Why a job waits, or why it was placed, evicted, refused or ended: from its story and from the state.
+"""Why a job waits, or why it was placed, evicted, refused or ended: from its story and from the
+state.
 
-What is over is told from the story alone: each decision stands there with its reason and its numbers. What is
-still going on (why it waits, its place in line) is worked out from the state at that point.
+What is over is told from the story alone: each decision stands there with its reason and its
+numbers. What is still going on (why it waits, its place in line) is worked out from the state at
+that point.
 """
 
 from msgspec import Struct
@@ -113,6 +115,5 @@ def _last_life(story: list[Entry]) -> tuple[Entry | None, list[Entry]]:
 def _kinds(streams: Streams, seqs: list[int]) -> dict[int, str]:
     """Kinds of records by seq."""
     return {
-        seq: type(read_record(seq, payload)).__name__
-        for seq, payload in pick(streams.ledger, seqs)
+        seq: type(read_record(seq, payload)).__name__ for seq, payload in pick(streams.ledger, seqs)
     }

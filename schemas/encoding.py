@@ -64,7 +64,7 @@ DECISION_LAYOUTS: dict[int, tuple[str, ...]] = {
 }
 """Fields that the decision chain hashes, by layout number; released layouts never change."""
 
-_NEVER_TWICE = frozenset(("chain", "record_hash", "snapshot_sha256"))
+_NEVER_TWICE = frozenset(("chain", "digest", "record_hash", "snapshot_sha256"))
 """Fields of type bytes whose values do not repeat, so that no table should keep them."""
 
 _OFTEN_EQUAL = frozenset(("RetryPolicy",))
@@ -168,6 +168,7 @@ def _blob(value: bytes) -> bytes:
 
 
 LONG = _Memo(_long)
+CLOCK = _Memo(_long, 64)
 INT = _Memo(_int)
 TEXT = _Memo(_text, TEXTS_MAX)
 BLOB = _Memo(_blob)
@@ -199,6 +200,7 @@ class _Generator:
         self.names: dict[str, Any] = {
             "INT": INT,
             "LONG": LONG,
+            "CLOCK": CLOCK,
             "long": _long,
             "TEXT": TEXT,
             "BLOB": BLOB,
@@ -226,18 +228,17 @@ class _Generator:
     def field(self, record: str, name: str, schema: Schema) -> str:
         """An expression for the bytes of the field of the record `r`.
 
-        Clocks of records and causes of decisions go round the tables, as each is told once or a
-        few times, but for a reporter whose clock is the appender's; the decisions of a cycle share
-        their time.
+        Causes of decisions go round the tables, as each is told once or a few times. Clocks have a
+        small table of their own, since what happens at one moment is encoded at one moment.
         """
         if name in _NEVER_TWICE:
             return f"blob(r.{name})"
-        if name == "time_ns" and record in RECORDS:
-            return "(clock := long(r.time_ns))"
+        if name == "time_ns":
+            return "(clock := CLOCK[r.time_ns])" if record in RECORDS else "CLOCK[r.time_ns]"
         if name == "cause_seq":
             return "long(r.cause_seq)"
         if name == "reported_ns":
-            return "(clock if r.reported_ns == r.time_ns else long(r.reported_ns))"
+            return "(clock if r.reported_ns == r.time_ns else CLOCK[r.reported_ns])"
         return self.piece(schema, f"r.{name}")
 
     def array(self, items: Schema) -> str:

@@ -1,4 +1,4 @@
-"""From what can go wrong to exit codes: 2 for a wrong call, 1 for a failed check, 130 and 141 as shells do."""
+"""From what can go wrong to exit codes: 2 for a wrong call, 1 for a failed check."""
 
 import os
 import sys

@@ -49,7 +49,8 @@ def line(entry: Entry) -> str:
     event = entry.event
     if isinstance(event, Decision):
         return f"{'':>10}  -> {event.kind.name} {decision_text(event)}".rstrip()
-    return f"{entry.seq:>10}  {time_text(event.time_ns)}  {entry.kind} {record_text(event)}".rstrip()
+    head = f"{entry.seq:>10}  {time_text(event.time_ns)}  {entry.kind}"
+    return f"{head} {record_text(event)}".rstrip()
 
 
 def decision_text(decision: Decision) -> str:

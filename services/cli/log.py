@@ -25,10 +25,10 @@ _DECISION_KINDS = {kind.name.lower(): kind.name for kind in DecisionKind}
 @ledger_argument
 @click.option("--job", metavar="ID", help="Only what touches this job.")
 @click.option("--node", metavar="ID", help="Only what touches this node.")
-@click.option("--kind", metavar="KIND", help="Only this kind of record (PodStarted) or decision (EVICT).")
+@click.option("--kind", metavar="KIND", help="Only this kind, as Tick or EVICT.")
 @click.option("--from", "from_seq", type=click.IntRange(min=0), help="First seq; default 0.")
-@click.option("--to", "to_seq", type=click.IntRange(min=0), help="Last seq; default the ledger's end.")
-@click.option("--decisions", "with_decisions", is_flag=True, help="Decisions too, after their causes.")
+@click.option("--to", "to_seq", type=click.IntRange(min=0), help="Last seq; default: all.")
+@click.option("--decisions", "with_decisions", is_flag=True, help="Decisions after causes.")
 @json_option
 def log(
     ledger: Path,
@@ -42,8 +42,8 @@ def log(
 ) -> None:
     """Print the records of the ledger in DIR, one a line.
 
-    With --decisions each record is followed by the decisions it caused. JSON is one object a line; its
-    `seq` is the record's own, in decisions that of their cause.
+    With --decisions each record is followed by the decisions it caused. JSON is one object a line;
+    its `seq` is the record's own, in decisions that of their cause.
     """
     wanted = None if kind is None else _kind(kind)
     with_decisions |= wanted in _DECISION_KINDS.values()

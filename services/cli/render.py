@@ -129,8 +129,9 @@ def echo_summary(summary: Summary) -> None:
     waits = (summary.wait_mean_s, summary.wait_p50_s, summary.wait_p99_s)
     mean, median, p99 = (duration_text(round(wait * 10**9)) for wait in waits)
     per_second = summary.jobs / summary.cpu_seconds if summary.cpu_seconds > 0 else 0.0
+    jobs = f"{summary.jobs:,} submitted, {summary.started:,} started"
     for name, text in (
-        ("jobs", f"{summary.jobs:,} submitted, {summary.started:,} started; {ended or 'none ended'}"),
+        ("jobs", f"{jobs}; {ended or 'none ended'}"),
         ("records", f"{summary.records:,}, which led to {summary.decisions:,} decisions"),
         ("wait", f"mean {mean}, median {median}, p99 {p99}"),
         ("slowdown", f"{summary.bounded_slowdown_mean:,.2f} mean, bounded"),

@@ -1,13 +1,11 @@
 """`ganger state`: the tables of a cell at any point of its past."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import click
 import msgspec
-from msgspec import Struct
 
 from ganger.replay.history import Point, resolve, state_at
 from ganger.services.cli.arguments import at_option, json_option, ledger_argument, open_store
@@ -138,8 +136,9 @@ def _queues(rows: list[Row]) -> Columns:
 
 
 def _jobs(rows: list[Row]) -> Columns:
-    header = "job queue user phase priority pods pending running cards submitted started ended reason"
-    return header.split(), [
+    counts = ["pods", "pending", "running", "cards"]
+    times = ["submitted", "started", "ended"]
+    return ["job", "queue", "user", "phase", "priority", *counts, *times, "reason"], [
         [
             r.job,
             r.queue,

@@ -58,8 +58,8 @@ def end_attempt(state: State, job: Job, pod: Pod, phase: Phase) -> None:
         _leave(state, job, pod)
         if phase is Phase.SUCCEEDED:
             job.roles[pod.index % len(job.roles)].succeeded += 1
-            # (of one that was placed here first, it is the first; an adopted one ran before)
-            if pod.attempt > 1 or pod.started_ns < pod.allocated_ns and pod.started_ns:
+            # unsaid, the last attempt is the first; an adopted one began before it was known
+            if pod.attempt > 1 or 0 < pod.started_ns < pod.allocated_ns:
                 _remember(job, pod)
         else:
             _return(state, job, pod)

@@ -1,8 +1,9 @@
-"""The tables that people and services see: kernel state, row by row. Pure; nothing is decided from rows.
+"""The tables that people and services see: kernel state, row by row. Pure; nothing is decided from
+rows.
 
-Rows are flat, enums are given by name, units stand last in names. Times are UTC nanoseconds since 1970,
-0 where something has not happened. Amounts of queues are in milli-cards, milli-cores and MiB, -1 where
-there is no limit.
+Rows are flat, enums are given by name, units stand last in names. Times are UTC nanoseconds since
+1970, 0 where something has not happened. Amounts of queues are in milli-cards, milli-cores and
+MiB, -1 where there is no limit.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from msgspec import Struct
 from ganger.schemas.enums import Phase, QueueState
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.entities import Job, Node, Pod, Queue
-from ganger.streams.kernel.quota import SHARED, deserved
+from ganger.streams.kernel.quota import deserved
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, CPU, MEMORY
 from ganger.streams.kernel.state import State
 
@@ -224,24 +225,33 @@ TABLES: dict[str, tuple[type[Row], Callable[[State], Iterator[Row]]]] = {
 
 
 def _queue_row(queue: Queue, due: tuple[int, ...]) -> QueueRow:
-    config = queue.config
+    config, used, waiting, admitted = queue.config, queue.used, queue.waiting, queue.admitted
+    floor, cap = queue.guarantee, queue.capability
     return QueueRow(
-        config.queue,
-        config.parent,
-        QueueState(config.state).name,
-        config.weight,
-        queue.jobs,
-        *_places(queue.used),
-        *due,
-        *(queue.guarantee.get(place, 0) for place in SHARED),
-        *(queue.capability.get(place, UNLIMITED) for place in SHARED),
-        *_places(queue.waiting),
-        *_places(queue.admitted),
+        queue=config.queue,
+        parent=config.parent,
+        state=QueueState(config.state).name,
+        weight=config.weight,
+        job_count=queue.jobs,
+        used_cards_milli=used[CARDS],
+        used_cpu_milli=used[CPU],
+        used_memory_mib=used[MEMORY],
+        deserved_cards_milli=due[0],
+        deserved_cpu_milli=due[1],
+        deserved_memory_mib=due[2],
+        guarantee_cards_milli=floor.get(CARDS, 0),
+        guarantee_cpu_milli=floor.get(CPU, 0),
+        guarantee_memory_mib=floor.get(MEMORY, 0),
+        capability_cards_milli=cap.get(CARDS, UNLIMITED),
+        capability_cpu_milli=cap.get(CPU, UNLIMITED),
+        capability_memory_mib=cap.get(MEMORY, UNLIMITED),
+        waiting_cards_milli=waiting[CARDS],
+        waiting_cpu_milli=waiting[CPU],
+        waiting_memory_mib=waiting[MEMORY],
+        admitted_cards_milli=admitted[CARDS],
+        admitted_cpu_milli=admitted[CPU],
+        admitted_memory_mib=admitted[MEMORY],
     )
-
-
-def _places(vector: list[int]) -> tuple[int, int, int]:
-    return vector[CARDS], vector[CPU], vector[MEMORY]
 
 
 def _count(pods: list[Pod], phase: Phase) -> int:

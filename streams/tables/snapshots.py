@@ -1,7 +1,7 @@
 """Snapshots of kernel state in the store: a shortcut past the replay of a ledger's beginning.
 
-Keys: `s`, seq, number of the chunk; chunk 0 is the header. A snapshot that does not check is deleted
-and an older one is taken; none is as good as any, only slower.
+Keys: `s`, seq, number of the chunk; chunk 0 is the header. A snapshot that does not check is
+deleted and an older one is taken; none is as good as any, only slower.
 """
 
 import struct
@@ -15,7 +15,7 @@ CHUNK_BYTES = 1 << 20
 """A snapshot is written in pieces, so that a batch stays within the write buffer."""
 
 SNAPSHOT_COUNT_MAX = 16
-"""When there are more, every second of the older half goes: near the end they lie close together."""
+"""When there are more, every second of the older half goes: near the end they lie close."""
 
 _PREFIX = b"s"
 _KEY = struct.Struct(">cQI")

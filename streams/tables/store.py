@@ -6,11 +6,11 @@ STORE/sealed-N/   a checkpoint of RocksDB with its seal (module `seal`); the new
 STORE/live/       RocksDB's own files while the store is open; never trusted afterwards
 ```
 
-Opening checks the newest sealed checkpoint byte by byte, links it into a fresh `live` and opens that.
-On any doubt (seal, format, another ledger, a watermark beyond the ledger's end, an error of RocksDB)
-everything is deleted and the store begins empty: whoever asks it must be able to work out again what
-it does not find. `seal` makes what was written so far survive a `kill -9`; the write-ahead log is off,
-since nothing between two seals would be believed anyway.
+Opening checks the newest sealed checkpoint byte by byte, links it into a fresh `live` and opens
+that. On any doubt (seal, format, another ledger, a watermark beyond the ledger's end, an error of
+RocksDB) everything is deleted and the store begins empty: whoever asks it must be able to work out
+again what it does not find. `seal` makes what was written so far survive a `kill -9`; the
+write-ahead log is off, since nothing between two seals would be believed anyway.
 """
 
 import fcntl
@@ -298,15 +298,13 @@ def _open_rocks(folder: Path) -> Rdict:
     options.set_stats_dump_period_sec(0)
     options.set_stats_persist_period_sec(0)
     rocks = Rdict(str(folder), options)
-    write_options = WriteOptions()
+    write_options: Any = WriteOptions()  # typed as if its settings were methods
     write_options.disable_wal = True
     rocks.set_write_options(write_options)
     return rocks
 
 
-def _rows(
-    rows: Any, prefix: bytes, start: bytes
-) -> Generator[tuple[bytes, bytes], None, None]:
+def _rows(rows: Any, prefix: bytes, start: bytes) -> Generator[tuple[bytes, bytes], None, None]:
     rows.seek(start)
     while rows.valid():
         key = rows.key()

@@ -1,8 +1,8 @@
 """The story index: from the id of a job or a node to the records and decisions that touch it.
 
-Keys: `i`, kind of id, its length and bytes, first seq of the stretch that was indexed at once; the value
-lists seqs of records and positions of decisions. The row `w` says how far both streams are indexed
-and keeps hashes of the last ones, so that an index is never continued over another ledger.
+Keys: `i`, kind of id, its length and bytes, first seq of the stretch that was indexed at once; the
+value lists seqs of records and positions of decisions. The row `w` says how far both streams are
+indexed and keeps hashes of the last ones, so that an index is never continued over another ledger.
 
 What touches an id: a record or decision that names it in a field of its own. Lists of attempts in
 reports do not count: they repeat what `PodStarted` and the decisions say.
@@ -18,7 +18,7 @@ from msgspec import Struct, msgpack
 
 from ganger.schemas.codec import decode_decision, decode_record
 from ganger.schemas.decisions import Decision
-from ganger.schemas.records import Record
+from ganger.schemas.records import RECORD_TYPES, Record
 from ganger.streams.log.protocol import LogReader
 from ganger.streams.tables.store import Item, Store
 
@@ -29,6 +29,16 @@ _PREFIX = b"i"
 _WATERMARK_KEY = b"w"
 _HEAD = struct.Struct(">cBI")
 _SEQ = struct.Struct(">Q")
+
+
+_ID_FIELDS = {
+    kind: tuple(
+        field
+        for field in kind.__struct_fields__
+        if field in ("job", "node", "nodes", "report", "reports")
+    )
+    for kind in RECORD_TYPES
+}
 
 
 class IdKind(IntEnum):
@@ -56,17 +66,18 @@ class _Watermark(Struct, frozen=True):
 
 def record_ids(record: Record) -> list[tuple[IdKind, str]]:
     """Ids that a record touches, each once."""
-    found = []
-    job = getattr(record, "job", "")
-    if job:
-        found.append((IdKind.JOB, job))
-    report = getattr(record, "report", None)
-    node = report.node if report is not None else getattr(record, "node", "")
-    if node:
-        found.append((IdKind.NODE, node))
-    found += [(IdKind.NODE, name) for name in dict.fromkeys(getattr(record, "nodes", ()))]
-    reports = getattr(record, "reports", ())
-    found += [(IdKind.NODE, name) for name in dict.fromkeys(r.node for r in reports)]
+    found: list[tuple[IdKind, str]] = []
+    for field in _ID_FIELDS[type(record)]:
+        value = getattr(record, field)
+        if field == "job":
+            found.append((IdKind.JOB, value))
+        elif field == "node":
+            found.append((IdKind.NODE, value))
+        elif field == "report":
+            found.append((IdKind.NODE, value.node))
+        else:
+            names = value if field == "nodes" else [report.node for report in value]
+            found += [(IdKind.NODE, name) for name in dict.fromkeys(names)]
     return found
 
 

@@ -1,7 +1,7 @@
 """Speed of `verify` on a Philly ledger on disk: CPU per job with all its records and decisions.
 
-Takes the whole trace where it lies beside the repository, else the bundled sample. The ledger is made
-once and verified RUN_COUNT times; the median counts.
+Takes the whole trace where it lies beside the repository, else the bundled sample. The ledger is
+made once and verified RUN_COUNT times; the median counts.
 """
 
 import json

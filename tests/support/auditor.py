@@ -41,7 +41,6 @@ _SCHEMA["fields"] = [field for field in _SCHEMA["fields"] if field["name"] != "c
 _PARSED = fastavro.parse_schema(_SCHEMA)
 
 K = DecisionKind
-PLACED = (K.ALLOCATE, K.BACKFILL)
 OF_THE_END = (Reason.CANCEL_REQUESTED, Reason.RETRY_LIMIT, Reason.DEPENDENCY_FAILED)
 
 
@@ -293,16 +292,19 @@ class Auditor:
             promise(is_valid or not decisions, "a Tick that is not valid does nothing", record)
         else:
             promise(closed == [len(decisions) - 1], "a cycle closes once, at its end", decisions)
-        audit = CycleAudit(facts)
-        for decision in decisions:
-            promise(decision.time_ns == facts.clock_ns, "a cycle has the time of its Tick", decision)
-            if decision.kind in (K.ADMIT, *PLACED):
-                audit.before(decision)
+        timely = [d for d in decisions if d.kind is K.EVICT]  # of time alone, before the cycle
+        promise(timely == decisions[: len(timely)], "a cycle itself evicts nobody", decisions)
+        for decision in timely:
             self._watch_decision(decision)
-            if decision.kind in PLACED:
-                audit.placed(decision)
-        if closed:
-            audit.close(decisions[-1])
+        if not closed:
+            return
+        audit = CycleAudit(facts, decisions)
+        for decision in decisions[len(timely) :]:
+            promise(decision.time_ns == facts.clock_ns, "a cycle has the time of its Tick", decision)
+            audit.before(decision)
+            self._watch_decision(decision)
+            audit.after(decision)
+        audit.close(decisions[-1])
 
     def _watch_decision(self, decision: Decision) -> None:
         if decision.kind is K.CYCLE_CLOSED:
@@ -315,9 +317,7 @@ class Auditor:
 
     def _watch_admit(self, job: JobFacts, decision: Decision) -> None:
         promise(isinstance(self._record, r.Tick), "jobs are admitted by cycles", decision)
-        promise(not job.is_admitted, "a job is admitted once", decision)
-        promise(self.facts.may_start(job), "a job that may not start is not admitted", decision)
-        job.is_admitted = job.claims = True
+        promise(job.claims, "ADMIT is of jobs that wait for their minimum", decision)
 
     def _watch_placed(self, job: JobFacts, decision: Decision) -> None:
         facts = self.facts

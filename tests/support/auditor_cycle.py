@@ -7,56 +7,61 @@ single pod would settle.
 
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
-from support.auditor_facts import CellFacts, JobFacts, amounts_of, is_zero
+from support.auditor_facts import CellFacts, JobFacts, add, amounts_of, is_zero
 from support.promises import promise
+
+PLACED = (DecisionKind.ALLOCATE, DecisionKind.BACKFILL)
 
 
 class CycleAudit:
-    """One cycle, decision by decision. `before` comes before its effect, `placed` after."""
+    """One cycle, decision by decision: `before` comes before its effect, `after` after it.
 
-    def __init__(self, facts: CellFacts) -> None:
+    Jobs are admitted before any is placed. ADMIT is said, last, of those that still wait; who is placed at
+    once was admitted just the same. So the gate is judged first, by all that the cycle admitted.
+    """
+
+    def __init__(self, facts: CellFacts, decisions: list[Decision]) -> None:
         self.facts = facts
         self.started = 0
         self.by_job: dict[str, JobFacts] = {}
-        self.gate_is_open = facts.actions()[:1] == ("enqueue",)
+        named = [d.job for d in decisions if d.kind in (DecisionKind.ADMIT, *PLACED)]
+        known = [facts.jobs[key] for key in dict.fromkeys(named) if key in facts.jobs]
+        self.admitted = [job for job in known if not job.is_admitted]
+        self.unsaid = {job.key: True for job in self.admitted}
         self.fresh = [
             job
             for job in facts.jobs.values()
             if facts.may_start(job) and not job.has_begun() and not job.avoid
         ]
+        self._judge_gate()
 
     def before(self, decision: Decision) -> None:
-        """An ADMIT or a placement that is about to be made."""
+        """A decision that is about to take effect."""
         job = self.facts.jobs.get(decision.job)
-        promise(job is not None, "decisions are about accepted jobs", decision)
-        assert job is not None
         if decision.kind is DecisionKind.ADMIT:
-            if "enqueue" in self.facts.actions():
-                why = self._gate(job)
-                promise(not why, "admission keeps the limits", (decision, why))
-            rivals = [other for other in self.fresh if not other.is_admitted]
-            self._check_order(job, rivals, decision)
-        else:
-            self._close_gate()
-            if decision.kind is DecisionKind.ALLOCATE and not job.has_begun() and not job.avoid:
-                rivals = [o for o in self.fresh if o.is_admitted and not o.has_begun()]
-                self._check_order(job, rivals, decision)
+            promise(decision.job in self.unsaid, "a job is admitted once", decision)
+            del self.unsaid[decision.job]
+        elif decision.kind is DecisionKind.ALLOCATE and job and not (job.has_begun() or job.avoid):
+            rivals = [o for o in self.fresh if o.is_admitted and not o.has_begun()]
+            self._check_order(job, rivals)
 
-    def placed(self, decision: Decision) -> None:
-        """A placement that was made."""
-        self.started += 1
+    def after(self, decision: Decision) -> None:
+        """The decision took effect."""
+        if decision.kind in PLACED:
+            self.started += 1
         if decision.kind is DecisionKind.ALLOCATE:
             self.by_job[decision.job] = self.facts.jobs[decision.job]
 
     def close(self, decision: Decision) -> None:
         """The cycle is over."""
         facts = self.facts
-        self._close_gate()
+        unsaid = [key for key in self.unsaid if facts.jobs[key].claims]
+        promise(not unsaid, "admission of who still waits is said", unsaid)
         promise(decision.started_count == self.started, "a cycle counts what it started", decision)
         waiting = sum(1 for job in facts.jobs.values() if _waits(job))
         promise(decision.waiting_count == waiting, "a cycle counts who waits", (waiting, decision))
         for job in self.by_job.values():
-            needs, short = job.missing()
+            needs, short = job.missing(leaving_counts=True)
             promise(not short and not any(needs), "a gang starts whole", (job.key, needs, short))
         for job in facts.jobs.values():
             if job.is_admitted and facts.may_start(job):
@@ -67,41 +72,54 @@ class CycleAudit:
 
     # ---- admission and order --------------------------------------------------------------------
 
-    def _gate(self, job: JobFacts) -> str:
-        """Which limit keeps a job from being admitted now; empty: none."""
-        facts, asked = self.facts, job.minimum()
+    def _judge_gate(self) -> None:
+        """Whom the cycle admitted keeps the limits; whom it did not would break one."""
+        facts = self.facts
+        asks = "enqueue" in facts.actions()
+        for job in self.admitted:
+            promise(facts.may_start(job), "who may not start is not admitted", job.key)
+            job.is_admitted = job.claims = True
+        left = [o for o in facts.jobs.values() if not o.is_admitted and facts.may_start(o)]
+        if not facts.actions():
+            promise(not self.admitted, "without actions nobody is admitted", self.admitted)
+            return
+        for job in self.admitted:
+            why = self._broken_limit(job, {}) if asks else ""
+            promise(not why, "admission keeps the limits", (job.key, why))
+            self._check_order(job, left)
+        for job in left:
+            why = self._broken_limit(job, job.minimum()) if asks else ""
+            promise(bool(why), "who fits the limits is admitted", job.key)
+
+    def _broken_limit(self, job: JobFacts, more: dict[str, int]) -> str:
+        """A limit that demand for what a job asks passes, with `more` added; empty: none."""
+        facts, resources = self.facts, job.minimum()
         overcommit = facts.rule("overcommit")
         if overcommit is not None:
             factor = int(overcommit.get("factor_milli", "1200"))
-            total, used, admitted = facts.capacity(), facts.used(""), facts.admitted("")
-            for name, amount in asked.items():
-                busy = used.get(name, 0) + admitted.get(name, 0)
-                limit = total.get(name, 0) * factor // 1000
-                if name != "pods" and busy and busy + amount > limit:
-                    return f"overcommit of {name}: {busy} + {amount} > {limit}"
+            total, busy = facts.capacity(), _busy(facts, "")
+            for name in resources:
+                count = busy.get(name, 0) + more.get(name, 0)
+                limit = total.get(name, 0)
+                if name != "pods" and resources[name] > limit:
+                    return f"{name} by capacity: {resources[name]} > {limit}"
+                if name != "pods" and count > limit * factor // 1000:
+                    return f"{name} by overcommit: {count} > {limit} * {factor} / 1000"
         if facts.rule("capability") is not None:
             for queue in facts.chain(job.queue):
-                used, admitted = facts.used(queue), facts.admitted(queue)
+                busy = _busy(facts, queue)
                 for name, limit in facts.limits(queue).items():
-                    busy = used.get(name, 0) + admitted.get(name, 0)
-                    if name in asked and busy + asked[name] > limit:
-                        return f"capability of {queue} in {name}: {busy} + {asked[name]} > {limit}"
+                    count = busy.get(name, 0) + more.get(name, 0)
+                    if name in resources and count > limit:
+                        return f"{name} by capability of {queue}: {count} > {limit}"
         return ""
 
-    def _close_gate(self) -> None:
-        """All have been asked: who was not admitted must be kept out by a limit."""
-        if self.gate_is_open:
-            self.gate_is_open = False
-            for job in self.facts.jobs.values():
-                if not job.is_admitted and self.facts.may_start(job):
-                    promise(bool(self._gate(job)), "who fits the limits is admitted", job.key)
-
-    def _check_order(self, job: JobFacts, rivals: list[JobFacts], decision: Decision) -> None:
+    def _check_order(self, job: JobFacts, rivals: list[JobFacts]) -> None:
         for other in rivals:
             alike = (other.queue, other.roles, other.least()) == (job.queue, job.roles, job.least())
             if other is not job and alike:
                 in_turn = self._key(job) < self._key(other)
-                promise(in_turn, "look-alikes of a queue go in order", (decision, other.key))
+                promise(in_turn, "look-alikes of a queue go in order", (job.key, other.key))
 
     def _key(self, job: JobFacts) -> tuple[int, int]:
         by_priority = self.facts.rule("priority") is not None
@@ -110,18 +128,17 @@ class CycleAudit:
     # ---- room -----------------------------------------------------------------------------------
 
     def _check_no_room(self, job: JobFacts) -> None:
-        """No pods that would be enough for the job fit beside those that run."""
+        """No pods that would be enough for the job fit beside those that run.
+
+        What is being released is missed, but only what can be placed now is asked for.
+        """
         facts = self.facts
         roles = [i for i, s in enumerate(job.roles) if not is_zero(s.request) and job.pending(i)]
-        needs, short = job.missing()
-        if len(roles) == 1:
-            role = roles[0]
-            if sum(needs) != needs[role] or needs[role] + short > len(job.pending(role)):
-                return  # waits for attempts that are being released
-            wanted = max(1, needs[role] + short)
-        elif sum(needs) + short <= 1:
-            wanted = 1
-        else:
+        lacking, short = job.missing(leaving_counts=False)
+        pending = [len(job.pending(i)) if i in roles else 0 for i in range(len(job.roles))]
+        needs = [min(need, most) for need, most in zip(lacking, pending, strict=True)]
+        wanted = max(1, min(sum(needs) + short, sum(pending)))
+        if len(roles) > 1 < wanted:
             return
         for role in roles:
             if sum(needs) and not needs[role]:
@@ -146,3 +163,10 @@ class CycleAudit:
 def _waits(job: JobFacts) -> bool:
     """Whether the job is pending or admitted and not placed."""
     return not job.outcome and not job.ending and (not job.is_admitted or job.claims)
+
+
+def _busy(facts: CellFacts, queue: str) -> dict[str, int]:
+    """Demand that is used or admitted, of a queue's subtree; of the cell where it is empty."""
+    total = facts.used(queue)
+    add(total, facts.admitted(queue), 1)
+    return total

@@ -83,19 +83,22 @@ class JobFacts:
         """Pods of a role that are to be placed."""
         return [p for p in self.pods(role) if p not in self.live and p not in self.succeeded]
 
-    def held(self, role: int) -> int:
+    def held(self, role: int, leaving_counts: bool) -> int:
         """Pods of a role that count for its minimum: running ones, ended ones, zero-request ones."""
-        count = sum(1 for p in self.pods(role) if p in self.succeeded)
+        count = sum(1 for pod in self.pods(role) if pod in self.succeeded)
         for pod in self.pods(role):
             attempt = self.live.get(pod)
-            count += attempt is not None and attempt.evicted_seq < 0
+            count += attempt is not None and (leaving_counts or attempt.evicted_seq < 0)
         if is_zero(self.roles[role].request):
             count += len(self.pending(role))
         return count
 
-    def missing(self) -> tuple[list[int], int]:
-        """Pods that each role lacks for its minimum, and how many the job lacks beyond those."""
-        held = [self.held(role) for role in range(len(self.roles))]
+    def missing(self, leaving_counts: bool) -> tuple[list[int], int]:
+        """Pods that each role lacks for its minimum, and how many the job lacks beyond those.
+
+        `leaving_counts`: an attempt that is being released counts, as its pod comes back.
+        """
+        held = [self.held(role, leaving_counts) for role in range(len(self.roles))]
         needs = [max(0, s.min_available - h) for s, h in zip(self.roles, held, strict=True)]
         return needs, max(0, self.least() - sum(held) - sum(needs))
 

@@ -455,3 +455,26 @@ _ACTS: tuple[Callable[[Chaos], None], ...] = (
     Chaos.act_claim,
     Chaos.act_stray,
 )
+
+
+class ChaosFailed(AssertionError):
+    """A seed under which a promise was broken, with the command that repeats it."""
+
+
+def run_seed(seed: int, steps: int, *, check_every: int = 1) -> Chaos:
+    """One whole simulation, faults and calm.
+
+    Raises:
+        ChaosFailed: names the seed, the record and how to repeat it.
+    """
+    chaos = Chaos(seed, check_every=check_every)
+    try:
+        chaos.run(steps)
+        chaos.calm()
+    except (AssertionError, LookupError, ArithmeticError) as error:
+        seq = len(chaos.cell.records) - 1
+        raise ChaosFailed(
+            f"seed {seed}, step {chaos.step_number}, record {seq}: {type(error).__name__}: {error}\n"
+            f"repeat it: python tests/simulation/chaos.py --seed {seed} --steps {steps}"
+        ) from error
+    return chaos

@@ -1,12 +1,15 @@
 """A small ledger made by the real engine: two nodes, two queues and jobs that meet each fate.
 
-In order of submission: `small` runs and succeeds; `gang` runs; `huge` can never fit and is cancelled; `capped`
-waits for its queue's capability, is let in and waits for a node; `twin` is submitted twice and refused the
-second time, runs, loses its node and waits again; `late` waits behind it.
+In order of submission: `small` runs and succeeds; `gang` runs; `huge` can never fit and is
+cancelled; `capped` waits for its queue's capability, is let in and waits for a node; `twin` is
+submitted twice and refused the second time, runs, loses its node and waits again; `late` waits
+behind it.
 """
 
 from collections.abc import Iterable
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import (
@@ -53,14 +56,18 @@ def node_report(name: str, cards: int) -> NodeReport:
     )
 
 
-def queue(name: str, weight: int = 1, cards_max: int | None = None, at_s: int = 0) -> QueueConfigured:
+def queue(
+    name: str, weight: int = 1, cards_max: int | None = None, at_s: int = 0
+) -> QueueConfigured:
     cap = () if cards_max is None else (Amount("cards_milli", cards_max * 1000),)
     return QueueConfigured(
         _ns(at_s), "", None, name, "", weight, 0, (), (), cap, (), (), True, QueueState.OPEN, False
     )
 
 
-def job(name: str, queue_name: str, pods: int, cards: int, at_s: int, event: str = "") -> JobSubmitRequested:
+def job(
+    name: str, queue_name: str, pods: int, cards: int, at_s: int, event: str = ""
+) -> JobSubmitRequested:
     request = PodRequest(cards, 0, 0, 0, (), IslandPolicy.ANY, 1000, 1024, (), (), ())
     return JobSubmitRequested(
         time_ns=_ns(at_s),
@@ -103,14 +110,13 @@ def starts(decisions: Iterable[Decision], at_s: int) -> list[Record]:
 
 def build(path: Path) -> None:
     """Make the ledger in `path`."""
-    policy = load_policy()
     with LedgerDirectory.create(path, CELL, fingerprint=fingerprint()) as directory:
         engine = Engine.create(directory.ledger, directory.decisions)
         engine.apply(
             [
                 IntakeClaimed(_ns(0), "", None, "intake-1"),
                 OwnerClaimed(_ns(0), "", None, "owner-1"),
-                type(policy)(*(_ns(0), *(getattr(policy, f) for f in policy.__struct_fields__[1:]))),
+                replace(load_policy(), time_ns=_ns(0)),
                 queue("research", 3, cards_max=4),
                 queue("batch"),
                 NodeChanged(_ns(0), "", None, node_report("node-a", 8)),

@@ -147,7 +147,7 @@ def test_log_as_json(ledger: Path) -> None:
     ("words", "count"),
     [
         (["--job", "twin"], 3),
-        (["--job", "twin", "--decisions"], 7),
+        (["--job", "small", "--kind", "FINISH"], 1),
         (["--node", "node-b"], 4),
         (["--job", "twin", "--node", "node-b", "--decisions"], 3),
         (["--kind", "tick"], 4),

@@ -133,6 +133,14 @@ def test_who_never_fits_and_who_never_ends_do_not_keep_a_run_from_ending() -> No
     assert summary.last_ns == 7 * 10**9
 
 
+def test_a_job_that_is_turned_away_is_counted_and_nothing_waits_for_it() -> None:
+    cluster = replace(ONE_NODE, queues=(QueueSpec("top"), QueueSpec("leaf", "top")))
+    jobs = (trace_job("a", 0, 5, queue="top"), trace_job("b", 1, 5, queue="leaf"))
+    summary = simulated(trace(*jobs), cluster=cluster)
+    assert summary.ended == {"ALL_PODS_SUCCEEDED": 1, "QUEUE_NOT_A_LEAF": 1}
+    assert [start.job for start in summary.starts] == ["b"]
+
+
 def test_the_ledger_begins_with_all_that_decides(tmp_path: Path) -> None:
     cluster = replace(
         ONE_NODE,

@@ -1,5 +1,6 @@
 """Snapshots in the store: found by seq, checked, thinned."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -74,5 +75,5 @@ def test_their_number_is_bounded_and_the_last_ones_stay(tmp_path: Path) -> None:
     assert len(seqs) <= SNAPSHOT_COUNT_MAX
     assert seqs[0] == 1
     assert seqs[-SNAPSHOT_COUNT_MAX // 2 :] == list(range(101 - SNAPSHOT_COUNT_MAX // 2, 101))
-    gaps = [later - sooner for sooner, later in zip(seqs, seqs[1:], strict=False)]
+    gaps = [later - sooner for sooner, later in pairwise(seqs)]
     assert gaps == sorted(gaps, reverse=True)

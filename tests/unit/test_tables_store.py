@@ -14,8 +14,8 @@ from ganger.streams.tables.store import Store, StoreBusy, ledger_identity
 FLIP_STEP = 67
 OPENINGS_SECONDS_MAX = 120
 
-# Flips every FLIP_STEP-th byte of each file in turn; each opening must end with the store either as it
-# was or empty. In a process of its own, since a hang or a crash is what it looks for.
+# Flips every FLIP_STEP-th byte of each file in turn; each opening must find it and empty the store.
+# In a process of its own, since a hang or a crash is what it looks for.
 _OPEN_DAMAGED = """
 import sys
 from pathlib import Path
@@ -106,9 +106,9 @@ def test_only_one_sealed_checkpoint_remains(tmp_path: Path) -> None:
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
-    with Store(filled(tmp_path), memory_log()):
-        with pytest.raises(StoreBusy, match="another process"):
-            Store(tmp_path, memory_log())
+    filled(tmp_path)
+    with Store(tmp_path, memory_log()), pytest.raises(StoreBusy, match="another process"):
+        Store(tmp_path, memory_log())
     with Store(tmp_path, memory_log()) as store:
         assert store.get(b"k001") == b"value 1"
 

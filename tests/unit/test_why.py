@@ -132,4 +132,3 @@ def test_a_key_used_again_tells_of_the_latest_job(tmp_path: Path) -> None:
     assert (answer.submission.seq, answer.phase) == (26, Phase.PENDING)
     assert before.submission is not None
     assert (before.submission.seq, before.phase) == (7, Phase.SUCCEEDED)
-

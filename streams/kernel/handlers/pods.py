@@ -143,7 +143,7 @@ def adopted(state: State, record: PodAdopted) -> None:
         Phase.RUNNING,
         state.cause,
         state.now_ns,
-        started_ns=min(record.started_ns, state.now_ns),
+        started_ns=max(1, min(record.started_ns, state.now_ns)),  # 0 would say: not started
     )
     state.touch(pod)
     node.pods[(job.seq, pod.index, pod.attempt)] = pod
