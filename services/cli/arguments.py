@@ -1,18 +1,20 @@
 """What the verbs share of their calls: points of a ledger, ledgers and their stores."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
 from ganger.replay.history import AtOffset, AtSeq, AtTime, Point
 from ganger.replay.traces.source import InputError
 from ganger.streams.log.directory import LedgerReaders
-from ganger.streams.tables.store import STORE_FOLDER, Store, StoreBusy
+from ganger.streams.tables.store import STORE_FOLDER, Store, StoreBusy, StoreFailed
+
+_T = TypeVar("_T")
 
 NEAR_COUNT_MAX = 3
 
@@ -78,23 +80,24 @@ def _part_ns(whole: str, fraction: str, unit: str) -> int:
     return int(whole) * scale + int((fraction or "0").ljust(9, "0")) * scale // 10**9
 
 
-@contextmanager
-def open_store(folder: Path, readers: LedgerReaders) -> Iterator[Store | None]:
-    """The store of a ledger; none, with a word about it, where it cannot be had."""
+def ask(folder: Path, readers: LedgerReaders, query: Callable[[Store | None], _T]) -> _T:
+    """The answer to a query, with the help of the ledger's store or, where it fails, without.
+
+    Args:
+        folder: the ledger's directory.
+        readers: the ledger.
+        query: works it out; gives the same answer whether it gets a store or not, and may be
+            asked again.
+    """
+    answers: list[_T] = []
     try:
-        store = Store(folder / STORE_FOLDER, readers.ledger)
-    except StoreBusy as error:
+        with Store(folder / STORE_FOLDER, readers.ledger) as store:
+            if store.rebuilt:
+                click.echo(f"Note: the store is built anew: {store.rebuilt}.", err=True)
+            answers.append(query(store))
+    except (StoreBusy, StoreFailed) as error:
         click.echo(f"Note: {error} Going on without it, which is slower.", err=True)
-        yield None
-        return
-    except OSError as error:
-        click.echo(f"Note: {error}. Going on without a store, which is slower.", err=True)
-        yield None
-        return
-    with store:
-        if store.rebuilt:
-            click.echo(f"Note: the store is built anew: {store.rebuilt}.", err=True)
-        yield store
+    return answers[0] if answers else query(None)
 
 
 def unknown(field: str, name: str, known: list[str]) -> InputError:

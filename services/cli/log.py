@@ -1,6 +1,5 @@
 """`ganger log`: what went into a ledger and what came out of it, readable."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -11,10 +10,11 @@ from ganger.replay.traces.source import InputError
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
 from ganger.schemas.records import RECORD_TYPES
-from ganger.services.cli.arguments import json_option, ledger_argument, open_store, unknown
+from ganger.services.cli.arguments import ask, json_option, ledger_argument, unknown
 from ganger.services.cli.events import line, plain_entry
 from ganger.services.cli.render import echo_lines, progress
 from ganger.streams.log.directory import LedgerDirectory, LedgerReaders
+from ganger.streams.tables.store import Store
 from ganger.streams.tables.story import IdKind, StoryIndex
 
 _RECORD_KINDS = {kind.__name__.lower(): kind.__name__ for kind in RECORD_TYPES}
@@ -54,7 +54,7 @@ def log(
     if job is None and node is None:
         found = entries(readers, begin, stop, with_decisions)
     else:
-        found = _story(ledger, readers, job, node, stop)
+        found = iter(ask(ledger, readers, lambda store: _story(readers, job, node, stop, store)))
     echo_lines(
         msgspec.json.encode(plain_entry(entry)) if as_json else line(entry)
         for entry in found
@@ -77,13 +77,13 @@ def _kind(text: str) -> str:
 
 
 def _story(
-    folder: Path, readers: LedgerReaders, job: str | None, node: str | None, stop: int
-) -> Iterator[Entry]:
+    readers: LedgerReaders, job: str | None, node: str | None, stop: int, store: Store | None
+) -> list[Entry]:
     """What touches the job, the node, or both if both are given."""
     total = readers.ledger.end() + readers.decisions.end()
-    with open_store(folder, readers) as store, progress("searching", total) as advance:
-        index = None if store is None else StoryIndex(store)
-        parts = []
+    index = None if store is None else StoryIndex(store)
+    parts = []
+    with progress("searching", total) as advance:
         for option, kind, name in (("--job", IdKind.JOB, job), ("--node", IdKind.NODE, node)):
             if name is not None:
                 part = story(readers, kind, name, readers.ledger.end(), index, advance)
@@ -91,4 +91,4 @@ def _story(
                     raise unknown(option, name, known_ids(readers, kind, index))
                 parts.append(part)
     both = parts[0] if len(parts) == 1 else [e for e in parts[0] if e in parts[1]]
-    return iter([entry for entry in both if entry.seq < stop])
+    return [entry for entry in both if entry.seq < stop]

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from ganger.services.cli.render import echo_summary, progress
 from ganger.streams.log.directory import LedgerDirectory
 from ganger.streams.presets.loader import load_policy
 from ganger.streams.tables.snapshots import Snapshots
-from ganger.streams.tables.store import STORE_FOLDER, Store, StoreBusy
+from ganger.streams.tables.store import STORE_FOLDER, Store, StoreBusy, StoreFailed
 
 NODES_DEFAULT = "16x8"
 
@@ -43,24 +43,26 @@ class RunSnapshots:
 
     def save(self, seq: int, data: bytes) -> None:
         """Keep the checkpoint at `seq`."""
-        if self._store is None and not self._is_without:
-            try:
+        if self._is_without:
+            return
+        try:
+            if self._store is None:
                 ledger = LedgerDirectory.open_reader(self._folder).ledger
                 self._store = Store(self._folder / STORE_FOLDER, ledger)
-            except (StoreBusy, OSError) as error:
-                self._is_without = True
-                click.echo(f"Note: {error} The run keeps no snapshots.", err=True)
-        if self._store is not None:
             Snapshots(self._store).save(seq, data)
+        except (StoreBusy, StoreFailed) as error:
+            self._is_without = True
+            click.echo(f"Note: {error} The run goes on without snapshots.", err=True)
 
     def newest(self, at_or_before: int) -> tuple[int, bytes] | None:
         """The newest checkpoint at or before a seq, of those saved in this run."""
         return None if self._store is None else Snapshots(self._store).newest(at_or_before)
 
     def close(self) -> None:
-        """Give up the store."""
+        """Give up the store. What was saved is sealed already."""
         if self._store is not None:
-            self._store.close()
+            with suppress(StoreFailed):
+                self._store.close()
         self._store = None
 
 
@@ -102,18 +104,26 @@ def simulate(
     spec = open_cluster(cluster) if cluster is not None else parse_nodes(nodes or NODES_DEFAULT)
     workload = open_trace(trace, limit)
     total = len(workload.jobs)
-    with progress("simulating", total, 1) as advance, closing(RunSnapshots(Path(ledger))) as kept:
-        summary = run(
-            workload,
-            spec,
-            load_policy(policy),
-            ledger,
-            limit=limit,
-            seed=seed,
-            faults=NONE if faults is None else open_faults(faults),
-            snapshots=None if ledger == MEMORY else kept,
-            on_progress=_Ended(advance),
-        )
+    try:
+        with (
+            progress("simulating", total, 1) as advance,
+            closing(RunSnapshots(Path(ledger))) as kept,
+        ):
+            summary = run(
+                workload,
+                spec,
+                load_policy(policy),
+                ledger,
+                limit=limit,
+                seed=seed,
+                faults=NONE if faults is None else open_faults(faults),
+                snapshots=None if ledger == MEMORY else kept,
+                on_progress=_Ended(advance),
+            )
+    except KeyboardInterrupt:
+        if ledger != MEMORY:
+            click.echo(f"The same call goes on from where {ledger} ends.", err=True)
+        raise
     if starts is not None:
         write_starts(Path(starts), summary.starts)
     if as_json:

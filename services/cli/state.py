@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from ganger.replay.history import Point, resolve, state_at
-from ganger.services.cli.arguments import at_option, json_option, ledger_argument, open_store
+from ganger.services.cli.arguments import ask, at_option, json_option, ledger_argument
 from ganger.services.cli.render import cards_text, echo_columns, progress, time_text
 from ganger.streams.log.directory import LedgerDirectory, LedgerReaders
 from ganger.streams.tables.projection import Moment, Projection
@@ -31,8 +31,7 @@ def state(ledger: Path, table: str | None, point: Point, as_json: bool) -> None:
     """
     readers = LedgerDirectory.open_reader(ledger)
     names = [table] if table else list(TABLES)
-    with open_store(ledger, readers) as store:
-        moment, tables = _tables(readers, point, store, names)
+    moment, tables = ask(ledger, readers, lambda store: _tables(readers, point, store, names))
     if as_json:
         head = {"cell": readers.ledger.cell, "seq": moment.seq - 1, "time_ns": moment.clock_ns}
         click.echo(msgspec.json.encode({**head, **tables}))

@@ -13,17 +13,18 @@ from ganger.replay.why import why as answer_why
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase
 from ganger.services.cli.arguments import (
+    ask,
     at_option,
     json_option,
     ledger_argument,
-    open_store,
     unknown,
 )
 from ganger.services.cli.events import decision_text, plain, plain_decision, reason_text
 from ganger.services.cli.render import cards_text, duration_text, progress, time_text
 from ganger.streams.kernel.explain import Explanation, Finding
-from ganger.streams.log.directory import LedgerDirectory
+from ganger.streams.log.directory import LedgerDirectory, LedgerReaders
 from ganger.streams.tables.snapshots import Snapshots
+from ganger.streams.tables.store import Store
 from ganger.streams.tables.story import IdKind, StoryIndex
 
 _SHOWN_COUNT_MAX = 20
@@ -38,18 +39,21 @@ def why(ledger: Path, job: str, point: Point, as_json: bool) -> None:
     """Say why JOB of the ledger in DIR waits, or why it was placed, evicted, refused or ended."""
     readers = LedgerDirectory.open_reader(ledger)
     next_seq = resolve(readers.ledger, point)
-    with open_store(ledger, readers) as store:
-        index = None if store is None else StoryIndex(store)
-        snapshots = None if store is None else Snapshots(store)
-        total = readers.ledger.end() + readers.decisions.end()
-        with progress("searching", total) as advance:
-            found = story(readers, IdKind.JOB, job, next_seq, index, advance)
-            if not found:
-                known = known_ids(readers, IdKind.JOB, index)
-                raise unknown("JOB", job, [name for name in known if name != job])
-        with progress("replaying", next_seq) as advance:
-            answer = answer_why(readers, job, found, next_seq, snapshots, advance)
+    answer = ask(ledger, readers, lambda store: _answer(readers, job, next_seq, store))
     click.echo(msgspec.json.encode(_plain(answer)) if as_json else _text(answer))
+
+
+def _answer(readers: LedgerReaders, job: str, next_seq: int, store: Store | None) -> Answer:
+    index = None if store is None else StoryIndex(store)
+    snapshots = None if store is None else Snapshots(store)
+    total = readers.ledger.end() + readers.decisions.end()
+    with progress("searching", total) as advance:
+        found = story(readers, IdKind.JOB, job, next_seq, index, advance)
+        if not found:
+            known = known_ids(readers, IdKind.JOB, index)
+            raise unknown("JOB", job, [name for name in known if name != job])
+    with progress("replaying", next_seq) as advance:
+        return answer_why(readers, job, found, next_seq, snapshots, advance)
 
 
 def _plain(answer: Answer) -> dict[str, Any]:

@@ -61,13 +61,12 @@ def read_queues(state: State) -> None:
 def recount_queues(state: State) -> None:
     """Counts of the queue tree, and of the cell, from jobs and pods."""
     width = len(state.table.names)
-    state.used = [0] * width
-    state.admitted = [0] * width
+    vectors = [state.used, state.admitted]
     for queue in state.queues:
-        queue.used = [0] * width
-        queue.admitted = [0] * width
-        queue.waiting = [0] * width
+        vectors += [queue.used, queue.admitted, queue.waiting]
         queue.jobs = 0
+    for vector in vectors:
+        vector[:] = [0] * width  # in place: queues refer to the vectors of those above them
     for job in state.jobs.values():
         if job.phase not in ENDED:
             _count_job(state, job)
@@ -95,7 +94,7 @@ def rebuild_lines(state: State) -> None:
     indexes.zero = {}
     indexes.gate_grew = True
     for job in state.jobs.values():
-        job.key = None
+        job.key = job.group = None
     for job in state.jobs.values():
         line_up(state, job)
 

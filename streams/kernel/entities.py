@@ -25,6 +25,9 @@ ROOT = -1
 LIVE = (Phase.ALLOCATED, Phase.RUNNING, Phase.RELEASING, Phase.SUSPENDED)
 """Phases in which an attempt holds cards."""
 
+Key = tuple[int, ...]
+"""Place of a job among the waiting jobs of its queue; ends in its seq, so no two are equal."""
+
 ENDED = (Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED)
 """Phases that a job never leaves."""
 
@@ -116,6 +119,32 @@ class RoleState:
 
 
 @dataclass(slots=True, eq=False)
+class Alike:
+    """Jobs that placement and admission cannot tell apart, in all queues."""
+
+    shape: JobShape
+    look: int
+    groups: "dict[int, Group]" = field(default_factory=dict)  # by queue
+    has_failed: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Look-alikes in one line. `keys` is a heap, cleaned when read."""
+
+    queue: int
+    alike: Alike
+    keys: list[Key] = field(default_factory=list)
+    count: int = 0  # jobs that really stand in it
+    is_limited: bool = False  # a queue's limit stops it
+    listed: Key | None = None  # its entry in the line's heads
+
+    def __lt__(self, other: "Group") -> bool:
+        """Entries with equal keys, of which one is stale: any order will do."""
+        return False
+
+
+@dataclass(slots=True, eq=False)
 class Job:
     """A submitted unit."""
 
@@ -143,8 +172,9 @@ class Job:
     ended_ns: int = 0
     # derived
     key: tuple[int, ...] | None = None  # its place in a waiting line, if it stands in one
-    look: int = 0  # which group of that line
-    claims: bool = False  # its minimum counts as admitted demand
+    look: int = 0  # how far it is: see `Alike`
+    group: Group | None = None  # its look-alikes in that line
+    claims: bool = False  # its minimum counts as admitted demand: INQUEUE and may be placed
     is_gone: bool = False  # forgotten, so the digest must too
     term: int = 0
     is_dirty: bool = False
@@ -165,6 +195,8 @@ class Queue:
     children: list[int] = field(default_factory=list)
     chain: "tuple[Queue, ...]" = ()  # itself, its parent, ... up to the top
     weight_scale: int = 1  # least common multiple of the siblings' weights / own weight
+    used_up: tuple[list[int], ...] = ()  # the vectors `used` of its chain, then the cell's
+    admitted_up: tuple[list[int], ...] = ()  # the same of `admitted`
     is_capped: bool = False  # it or an ancestor has a capability
     # derived from jobs and pods, summed over the subtree, by resource place
     used: list[int] = field(default_factory=list)

@@ -107,7 +107,8 @@ def _check_index(state: State) -> None:
 def _check_job(state: State, job: Job) -> None:
     name = job.request.job
     _same("key", name, state.job_by_key.get(name), job.seq)
-    _same("claim", name, job.claims, job.phase is Phase.INQUEUE)
+    claims = job.phase is Phase.INQUEUE and may_start(state, job)
+    _same("claim", name, job.claims, claims)
     live = [0] * len(job.roles)
     for index, pod in (job.pods or {}).items():
         live[index % len(job.roles)] += 1
@@ -178,7 +179,7 @@ def _check_queues(state: State) -> None:
                 _add(used[level.index], pod.shape.charges, 1)
             for role, shape in zip(job.roles, job.shape.shapes, strict=True):
                 _add(waiting[level.index], shape.charges, role.pending())
-            if job.phase is Phase.INQUEUE:
+            if job.claims:
                 _add(admitted[level.index], job.shape.min_charges, 1)
     for queue in state.queues:
         name = queue.config.queue

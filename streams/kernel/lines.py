@@ -1,6 +1,7 @@
 """Which line a job stands in, by its facts: the gate, the line of admitted jobs, or none."""
 
 from ganger.schemas.enums import Phase, QueueState
+from ganger.streams.kernel import quota
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.gangs import has_begun, is_ready
 from ganger.streams.kernel.state import State
@@ -10,7 +11,16 @@ _PLACEABLE = (Phase.INQUEUE, Phase.ALLOCATED, Phase.RUNNING)
 
 
 def line_up(state: State, job: Job) -> None:
-    """Put the job where it belongs now. It must stand in no line."""
+    """Put the job where it belongs now. It must stand in no line.
+
+    The minimum of an admitted job counts as demand only while it may be placed: one that is held, backs
+    off or whose queue drains keeps nobody out.
+    """
+    if job.phase is Phase.INQUEUE:
+        if may_start(state, job):
+            quota.claim(state, job)
+        else:
+            quota.disclaim(state, job)
     if job.phase is Phase.PENDING:
         if may_start(state, job):
             state.indexes.gate.add(job, order_key(state, job), FRESH)

@@ -73,7 +73,7 @@ class NodeIndex:
             count = node.free_count
             bucket = kind.buckets.get(count)
             if bucket is None:
-                bucket = kind.buckets[count] = Bucket()
+                bucket = kind.buckets[count] = Bucket(count)
             if not bucket.by_cpu:
                 kind.levels |= 1 << count
             cpu = node.free_cpu if node.free_cpu > 0 else 0
@@ -105,9 +105,7 @@ class NodeIndex:
         if not bucket.by_cpu:
             kind = node.kind
             assert kind is not None
-            for count, other in kind.buckets.items():  # a handful: cards of a node
-                if other is bucket:
-                    kind.levels &= ~(1 << count)
+            kind.levels &= ~(1 << bucket.count)
 
     def _list_shared(self, node: Node, kind: NodeClass) -> None:
         for entry in node.partial:

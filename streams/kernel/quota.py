@@ -17,11 +17,7 @@ Charges = tuple[tuple[int, int], ...]
 
 def charge(state: State, queue: Queue, charges: Charges, count: int) -> None:
     """`count` pods of a request begin (or, negative, end) to hold what they ask."""
-    used = state.used
-    for place, amount in charges:
-        used[place] += amount * count
-    for level in queue.chain:
-        used = level.used
+    for used in queue.used_up:
         for place, amount in charges:
             used[place] += amount * count
     if count < 0:
@@ -57,17 +53,13 @@ def disclaim(state: State, job: Job) -> None:
 
 
 def _admit(state: State, job: Job, sign: int) -> None:
+    queue = state.queues[job.queue]
     charges = job.shape.min_charges
-    admitted = state.admitted
-    for place, amount in charges:
-        admitted[place] += amount * sign
-    chain = state.queues[job.queue].chain
-    for level in chain:
-        admitted = level.admitted
+    for admitted in queue.admitted_up:
         for place, amount in charges:
             admitted[place] += amount * sign
     if sign < 0 and state.indexes.gate.has_limited:
-        for level in chain:
+        for level in queue.chain:
             state.indexes.gate.relent(level.index)
 
 
@@ -106,6 +98,8 @@ def relink(state: State) -> None:
         while chain[-1].parent != ROOT:
             chain.append(queues[chain[-1].parent])
         queue.chain = tuple(chain)
+        queue.used_up = (*[level.used for level in chain], state.used)
+        queue.admitted_up = (*[level.admitted for level in chain], state.admitted)
         queue.is_capped = any(level.capability for level in chain)
         siblings = siblings_of(state, queue)
         common = lcm(*[s.config.weight for s in siblings]) if siblings else 1

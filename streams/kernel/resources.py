@@ -112,16 +112,23 @@ class JobShape:
 
 
 def minimum_counts(roles: tuple[Role, ...], min_available: int) -> tuple[int, ...]:
-    """Pods per role that together are the smallest start: role minimums, then roles in order."""
+    """Pods per role that together are the smallest start: role minimums, then the smallest pods."""
     counts = [role.min_available for role in roles]
     short = min_available - sum(counts)
-    for position, role in enumerate(roles):
+    for position in sorted(range(len(roles)), key=lambda position: _size(roles[position])):
         if short <= 0:
             break
+        role = roles[position]
         more = min(short, role.replicas - counts[position])
         counts[position] += more
         short -= more
     return tuple(counts)
+
+
+def _size(role: Role) -> Need:
+    request = role.request
+    cards = request.cards * CARD_MILLI + (0 if request.cards else request.card_milli)
+    return cards, request.cpu_milli, request.memory_mib
 
 
 class ShapeTable:

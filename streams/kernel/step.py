@@ -76,14 +76,11 @@ def step(state: State, seq: int, record: r.Record) -> list[Decision]:
     state.next_seq = seq + 1
     state.cause = seq
     state.decision_index = 0
-    clock = state.clock_ns
     now = record.time_ns
-    if now < clock:
-        now = clock
-    else:
-        tick_max = state.policy.settings.tick_max_ns
-        if tick_max and now > clock + tick_max and clock:
-            now = clock + tick_max
+    if now <= state.clock_ns:
+        now = state.clock_ns
+    elif state.policy.settings.tick_max_ns:
+        now = _clamped(state, now)
     state.now_ns = now
     if record.source is not None and _is_copy(state, record.source):
         return []
@@ -95,6 +92,13 @@ def step(state: State, seq: int, record: r.Record) -> list[Decision]:
         state.outbox = []
         return decisions
     return []
+
+
+def _clamped(state: State, now_ns: int) -> int:
+    """A record's own time, at most `tick_max` beyond the clock once there is one."""
+    if not state.clock_ns:
+        return now_ns
+    return min(now_ns, state.clock_ns + state.policy.settings.tick_max_ns)
 
 
 def _is_copy(state: State, source: r.Source) -> bool:

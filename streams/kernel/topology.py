@@ -121,6 +121,7 @@ class Bucket:
     lists, where little is left, are the cheap ones to change.
     """
 
+    count: int  # of free cards
     by_cpu: list[int] = field(default_factory=list)  # -(cpu << 64 | memory << 32 | node)
     by_memory: list[int] = field(default_factory=list)  # -(memory << 32 | node)
 

@@ -18,39 +18,11 @@ from bisect import bisect_right, insort
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, heapreplace
 
-from ganger.streams.kernel.entities import Job
+from ganger.streams.kernel.entities import Alike, Group, Job, Key
 from ganger.streams.kernel.resources import JobShape, Need
-
-Key = tuple[int, ...]
 
 FRESH, GROWING, UNIQUE = 0, 1, 2
 """Looks; a unique one is UNIQUE + the job's seq."""
-
-
-@dataclass(slots=True, eq=False)
-class Alike:
-    """Jobs that placement and admission cannot tell apart, in all queues."""
-
-    shape: JobShape
-    look: int
-    groups: "dict[int, Group]" = field(default_factory=dict)  # by queue
-    has_failed: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Group:
-    """Look-alikes in one line. `keys` is a heap, cleaned when read."""
-
-    queue: int
-    alike: Alike
-    keys: list[Key] = field(default_factory=list)
-    count: int = 0  # jobs that really stand in it
-    is_limited: bool = False  # a queue's limit stops it
-    listed: Key | None = None  # its entry in the line's heads
-
-    def __lt__(self, other: "Group") -> bool:
-        """Entries with equal keys, of which one is stale: any order will do."""
-        return False
 
 
 @dataclass(slots=True, eq=False)
@@ -120,6 +92,7 @@ class Waiting:
             group = alike.groups[queue] = Group(queue, alike)
         job.key = key
         job.look = look
+        job.group = group
         heappush(group.keys, key)
         line = self.lines.get(queue)
         if line is None:
@@ -140,11 +113,10 @@ class Waiting:
 
     def remove(self, job: Job) -> None:
         """Take a job out of its line."""
-        assert job.key is not None, job.seq
-        job.key = None
-        place = (job.shape, job.look)
-        alike = self._alike[place]
-        group = alike.groups[job.queue]
+        group = job.group
+        assert group is not None, job.seq
+        job.key = job.group = None
+        alike = group.alike
         line = self.lines[job.queue]
         line.count -= 1
         group.count -= 1
@@ -153,9 +125,7 @@ class Waiting:
             if not (alike.has_failed or group.is_limited):
                 self.open_count -= 1
             if not group.is_limited:
-                del alike.groups[job.queue]
-                if not (alike.groups or alike.has_failed):
-                    del self._alike[place]
+                self._drop(group)
         if not line.count:
             for _, other in line.heads:
                 other.listed = None

@@ -62,6 +62,10 @@ class StoreBusy(Exception):
     """Another process has the store open. Work without it, or try again when it is done."""
 
 
+class StoreFailed(Exception):
+    """RocksDB or the disk refused: no room, no permission, an error in a file. Work without it."""
+
+
 class _Head(Struct, frozen=True):
     """First row of a store: whose it is and how far it goes."""
 
@@ -92,18 +96,21 @@ class Store:
 
         Raises:
             StoreBusy: another process has it open.
-            OSError: the folder cannot be written to.
+            StoreFailed: it cannot be opened or made.
         """
-        folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self._lock_fd = _lock(folder)
+        with _failing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock_fd = _lock(folder)
         self.rebuilt = ""
         self._files: dict[str, SealedFile] = {}
         self._generation = 0
         self._is_changed = False
         self._db: Rdict | None = None
+        wanted, end = _Head(STORE_FORMAT, ledger_identity(log), 0), log.end()
         try:
-            self._head = self._open(_Head(STORE_FORMAT, ledger_identity(log), 0), log.end())
+            with _failing(folder):
+                self._head = self._open(wanted, end)
         except BaseException:
             self.close()
             raise
@@ -114,12 +121,22 @@ class Store:
         return self._head.seq
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, or none."""
-        value: bytes | None = self._rocks().get(key)
+        """The value of a key, or none.
+
+        Raises:
+            StoreFailed: it cannot be read.
+        """
+        rocks = self._rocks()
+        with _failing(self._folder):
+            value: bytes | None = rocks.get(key)
         return value
 
     def write(self, seq: int, items: Iterable[Item]) -> None:
-        """Write all items in one batch, which states that it rests on the records below `seq`."""
+        """Write all items in one batch, which states that it rests on the records below `seq`.
+
+        Raises:
+            StoreFailed: they were not written.
+        """
         batch = WriteBatch(raw_mode=True)
         for key, value in items:
             if value is None:
@@ -129,7 +146,9 @@ class Store:
         if seq > self._head.seq:
             self._head = msgspec.structs.replace(self._head, seq=seq)
         batch.put(_HEAD_KEY, msgspec.msgpack.encode(self._head))
-        self._rocks().write(batch)
+        rocks = self._rocks()
+        with _failing(self._folder):
+            rocks.write(batch)
         self._is_changed = True
 
     @contextmanager
@@ -141,8 +160,11 @@ class Store:
             start: first key wanted, without the prefix.
 
         RocksDB's iterator is given up when the context ends: while one lives, its lock stays.
+
+        Raises:
+            StoreFailed: not all of it can be read.
         """
-        found = _rows(self._rocks().iter(), prefix, prefix + start)
+        found = _rows(self._folder, self._rocks().iter(), prefix, prefix + start)
         try:
             yield found
         finally:
@@ -152,10 +174,16 @@ class Store:
         """Make a sealed checkpoint of all that was written; older ones are deleted.
 
         Cost: reads what is new since the last one.
+
+        Raises:
+            StoreFailed: there is none; the one before may be gone as well.
         """
-        if not self._is_changed:
-            return
-        rocks = self._rocks()
+        if self._is_changed:
+            rocks = self._rocks()
+            with _failing(self._folder):
+                self._seal(rocks)
+
+    def _seal(self, rocks: Rdict) -> None:
         rocks.flush(True)
         unfinished = self._folder / _UNFINISHED
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -172,10 +200,15 @@ class Store:
     def clear(self, why: str) -> None:
         """Delete everything and go on empty."""
         self.rebuilt = why
-        self._head = self._begin_empty(msgspec.structs.replace(self._head, seq=0))
+        with _failing(self._folder):
+            self._head = self._begin_empty(msgspec.structs.replace(self._head, seq=0))
 
     def close(self) -> None:
-        """Seal what was written and give the store up."""
+        """Seal what was written and give the store up.
+
+        Raises:
+            StoreFailed: it is given up, but what was written since the last seal is lost.
+        """
         try:
             if self._db is not None:
                 self.seal()
@@ -255,6 +288,20 @@ class Store:
         return self._folder / f"{_SEALED}{generation:08d}"
 
 
+@contextmanager
+def _failing(folder: Path) -> Iterator[None]:
+    """Turn what RocksDB or the system raises into `StoreFailed`."""
+    try:
+        yield
+    except StoreBusy:
+        raise
+    # RocksDB's errors come as bare `Exception`.
+    except Exception as error:
+        raise StoreFailed(
+            f"{folder}: the store failed: {error}. Delete it, if it stays."
+        ) from error
+
+
 def _lock(folder: Path) -> int:
     fd = os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -304,7 +351,9 @@ def _open_rocks(folder: Path) -> Rdict:
     return rocks
 
 
-def _rows(rows: Any, prefix: bytes, start: bytes) -> Generator[tuple[bytes, bytes], None, None]:
+def _rows(
+    folder: Path, rows: Any, prefix: bytes, start: bytes
+) -> Generator[tuple[bytes, bytes], None, None]:
     rows.seek(start)
     while rows.valid():
         key = rows.key()
@@ -313,4 +362,5 @@ def _rows(rows: Any, prefix: bytes, start: bytes) -> Generator[tuple[bytes, byte
         yield key, rows.value()
         rows.next()
     # An iterator also ends where a block cannot be read; this raises then.
-    rows.status()
+    with _failing(folder):
+        rows.status()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -109,6 +110,19 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, run: tuple[Path, dict[str, A
     found = json.loads(done.stdout)
     for key in ("records", "decisions", "digest", "chain", "utilisation"):
         assert found[key] == wanted[key]
+
+
+def test_a_full_disk_costs_the_store_and_not_the_answer(tmp_path: Path) -> None:
+    build(tmp_path)
+    wanted = [call(*words).stdout for words in (["state", tmp_path], ["why", tmp_path, "twin"])]
+    shutil.rmtree(tmp_path / "store")
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024)); "
+    command = [*COMMAND[:2], limit + COMMAND[2]]
+    for words, answer in zip((["state", tmp_path], ["why", tmp_path, "twin"]), wanted, strict=True):
+        done = call(*words, command=command)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == answer
+        assert "the store failed" in done.stderr
 
 
 def test_the_verbs_are_listed() -> None:

@@ -19,6 +19,9 @@ from support import builders as b
 from support.auditor import Auditor
 from support.workshop import TEAM_TAINT, draw_job, draw_queues, draw_scale
 
+CHAIN = sha256(b"chaos").digest()
+"""What the decision chain of a chaos cell starts from."""
+
 Ref = tuple[str, int, int]
 Make = Callable[[], r.Record]
 
@@ -71,7 +74,7 @@ class Chaos:
         self.random = random.Random(seed)
         self.check_every = check_every
         self.cell = b.Cell("chaos", checks=False)
-        self.auditor = Auditor("chaos", sha256(b"chaos").digest())
+        self.auditor = Auditor("chaos", CHAIN)
         self.step_number = 0
         self.jobs: list[str] = []
         self.events = 0

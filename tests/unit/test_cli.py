@@ -19,6 +19,7 @@ from ganger.services.cli.render import (
     cards_text,
     duration_text,
     plot,
+    progress,
     time_text,
 )
 from ganger.streams.log.directory import LedgerDirectory
@@ -224,7 +225,7 @@ def test_state_where_no_store_can_be_made(ledger: Path) -> None:
     (ledger / STORE_FOLDER).write_bytes(b"a file in its place")
     result = call("state", ledger, "--json")
     assert len(json.loads(result.stdout)["jobs"]) == 6
-    assert "without a store" in result.stderr
+    assert "without it" in result.stderr
     assert len(lines("log", ledger, "--job", "twin")) == 3
     assert "twin is inqueue" in call("why", ledger, "twin").stdout
 
@@ -380,6 +381,21 @@ def test_texts() -> None:
         "1,234",
         "2.5",
     ]
+
+
+def test_progress_is_shown_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with progress("working", 10) as advance:
+        advance(5)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress("working", 10, 1) as advance:
+        advance(5)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "working" in shown.err
+    assert "of 10" in shown.err
 
 
 def test_plots() -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Self
 
 import pytest
 
@@ -307,9 +306,6 @@ class Counting(FlakyLog):
         for seq, group in super().read_groups(from_seq, to_seq):
             self.read_count += len(group)
             yield seq, group
-
-    def __enter__(self) -> Self:
-        return self
 
 
 def with_checkpoint(tail: int) -> Desk:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from ganger.schemas.codec import decode_decision, decode_record
 from ganger.schemas.encoding import decision_payload, encode_record
 from ganger.schemas.records import JobSubmitRequested
 from ganger.streams.log.directory import LedgerDirectory
+from ganger.streams.log.errors import LogCorrupt
 from ganger.streams.log.layout import LogIdentity, Stream
 from ganger.streams.log.memory import MemoryLog
 from ganger.streams.log.protocol import LogReader
@@ -19,6 +21,7 @@ from support.small_ledger import build
 
 RECORD_COUNT = 25
 LAST_GROUP = 2
+FLIP_STEP = 7
 
 
 @dataclass
@@ -187,3 +190,24 @@ def test_a_cut_ledger_is_refused(payloads: tuple[list[bytes], list[bytes], bytes
 
     with pytest.raises(LedgerCut, match="seq 7"):
         verify(Pair(Cut(LogIdentity(Stream.LEDGER, "lab")), pair([], [], b"").decisions))
+
+
+def test_no_flipped_byte_goes_unnoticed(tmp_path: Path) -> None:
+    build(tmp_path)
+    wanted = replace(verify(LedgerDirectory.open_reader(tmp_path)), cpu_seconds=0.0)
+    paths = sorted(path for path in tmp_path.rglob("*") if path.is_file() and path.name != "LOCK")
+    assert len(paths) == 4
+    refused: list[Path] = []
+    for path in paths:
+        data = path.read_bytes()
+        for place in range(0, len(data), FLIP_STEP):
+            path.write_bytes(data[:place] + bytes((data[place] ^ 1,)) + data[place + 1 :])
+            try:
+                found = verify(LedgerDirectory.open_reader(tmp_path))
+            except LogCorrupt as error:
+                refused.append(error.file)
+            else:
+                assert replace(found, cpu_seconds=0.0) == wanted, (path, place)
+        path.write_bytes(data)
+    assert len(refused) > 100
+    assert all(file.is_relative_to(tmp_path) for file in refused)

@@ -47,7 +47,8 @@ def test_all_or_nothing(
 
 
 def test_a_failed_attempt_at_placing_leaves_no_trace() -> None:
-    cell = Cell().start(node("n1", 8), node("n2", 8), node("n3", 4))
+    free = policy("priority", "gang", "fair_share", "pack")
+    cell = Cell().start(node("n1", 8), node("n2", 8), node("n3", 4), rules=free)
     cell.submit("j", role(replicas=3, cards=6))
     cell.tick()
     assert [n.free_count for n in cell.state.nodes] == [8, 8, 4]

@@ -217,9 +217,11 @@ def test_pods_without_cards_go_to_nodes_without_cards_first() -> None:
 
 
 def test_spreading_takes_the_emptiest_node_for_each_pod() -> None:
-    cell = Cell().start(node("n1", 4), node("n2", 8), node("n3", 6), rules=SPREAD)
-    cell.submit("j", role(replicas=4, cards=2))
-    assert sorted(places(cell.tick())) == ["j/0@n2", "j/1@n2", "j/2@n3", "j/3@n2"]
+    cell = Cell().start(*(node(f"n{i}", 4) for i in range(3)), rules=SPREAD)
+    cell.submit("j", role(replicas=4, cards=1))
+    used = [place.split("@")[1] for place in places(cell.tick())]
+    assert sorted(used[:3]) == ["n0", "n1", "n2"]
+    assert sorted(node.free_count for node in cell.state.nodes) == [2, 3, 3]
 
 
 def test_shares_fill_a_card_before_they_open_another() -> None:
@@ -300,7 +302,8 @@ def test_a_job_is_asked_again_when_a_node_of_another_kind_comes() -> None:
 
 
 def test_a_smaller_job_goes_ahead_of_one_that_does_not_fit() -> None:
-    cell = Cell().start(node("n1", 8), node("n2", 4))
+    free = policy("priority", "gang", "fair_share", "pack")
+    cell = Cell().start(node("n1", 8), node("n2", 4), rules=free)
     cell.submit("running", role(cards=6))
     cell.tick()
     cell.submit("big", role(cards=8))

@@ -16,8 +16,7 @@ def test_a_job_waits_and_is_placed_in_the_next_cycle() -> None:
     cell = Cell().start(node("n1"))
     assert cell.submit("j") == []
     assert phase_of(cell, "j") is Phase.PENDING
-    admitted, allocated = cell.tick()
-    assert (admitted.kind, admitted.job) == (DecisionKind.ADMIT, "j")
+    (allocated,) = cell.tick()
     assert (allocated.kind, allocated.node, allocated.asked) == (DecisionKind.ALLOCATE, "n1", 1000)
     assert (allocated.free, allocated.role, allocated.pod) == (8000, "worker", 0)
 
@@ -134,10 +133,10 @@ def test_nothing_is_placed_before_a_policy() -> None:
     assert placed(cell.tick()) == [("j", 0, 1, "n1")]
 
 
-def test_without_enqueue_every_job_is_admitted() -> None:
+def test_without_enqueue_every_job_is_admitted_and_those_that_still_wait_are_told() -> None:
     cell = Cell().start(node("n1", 1), rules=policy(actions=["allocate"]))
     for key in "abcd":
         cell.submit(key)
     made = cell.tick()
-    assert [d.job for d in made if d.kind is DecisionKind.ADMIT] == ["a", "b", "c", "d"]
+    assert [d.job for d in made if d.kind is DecisionKind.ADMIT] == ["b", "c", "d"]
     assert placed(made) == [("a", 0, 1, "n1")]
