@@ -1,7 +1,7 @@
 """Decisions: what the kernel says, one flat record for all kinds so that SQL engines can read them.
 
-A decision is identified by (cell, cause_seq, index). Fields that a kind does not use hold their empty
-value ("" , -1 for `pod`, 0, (), b"").
+A decision is identified by (cell, cause_seq, index). Fields that a kind does not use hold their
+empty value ("" , -1 for `pod`, 0, (), b"").
 """
 
 from msgspec import Struct
@@ -14,9 +14,9 @@ from ganger.schemas.records import CardSpan
 class Decision(Struct, gc=False):
     """One decision. Field order is the Avro field order; `chain` is last.
 
-    `chain` is sha256(previous chain + Avro bytes of all fields before it), so it proves this decision
-    and all before it. `body` is those bytes, kept so that nothing is encoded twice; it is no field
-    of the record.
+    `chain` is sha256(previous chain + Avro bytes of all fields before it), so it proves this
+    decision and all before it. `body` is those bytes, kept so that nothing is encoded twice; it is
+    no field of the record.
     """
 
     cell: str

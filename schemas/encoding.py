@@ -84,8 +84,9 @@ _EMPTY_TOGETHER: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
 }
 """Neighbouring fields that are mostly all empty. A run of them is tested at once and written as a
-constant; a run may stand inside a longer one, for when that is not all empty. Empty is the zero byte,
-but for `_EMPTY_OTHERWISE`."""
+constant; a run may stand inside a longer one, for when that is not all empty. Empty is the zero
+byte, but for `_EMPTY_OTHERWISE`.
+"""
 
 _EMPTY_OTHERWISE = {"pod": (-1, b"\1")}
 """Fields whose empty value is another, with its bytes."""

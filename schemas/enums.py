@@ -1,8 +1,8 @@
 """The closed vocabularies of records and decisions, but for reasons (see `reasons`).
 
 Every enum is an Avro enum in `schemas/avro` with the same symbols in the same order; the member's
-value is its wire index. Symbol 0 is always `UNKNOWN`, the Avro default, so that an old reader maps a
-newer symbol to it. Enums grow only at the end.
+value is its wire index. Symbol 0 is always `UNKNOWN`, the Avro default, so that an old reader maps
+a newer symbol to it. Enums grow only at the end.
 """
 
 from enum import IntEnum

@@ -1,8 +1,8 @@
 """Why: every reason a decision or an explanation can give, each with the numbers it carries.
 
-A reason is an enum value with up to three integers, `asked`, `free` and `limit`; text is made at the
-edge from `MEANING`. The wire index of a reason is its place in the enum, so new ones are defined last,
-whatever their value.
+A reason is an enum value with up to three integers, `asked`, `free` and `limit`; text is made at
+the edge from `MEANING`. The wire index of a reason is its place in the enum, so new ones are
+defined last, whatever their value.
 """
 
 from enum import IntEnum
@@ -111,7 +111,7 @@ MEANING: dict[Reason, str] = {
     Reason.QUEUE_NOT_A_LEAF: "the queue has child queues; jobs go to leaves",
     Reason.PARENT_UNKNOWN: "the queue's parent is not configured; configure it first",
     Reason.PARENT_CYCLE: "the queue would be its own ancestor",
-    Reason.PARENT_HAS_JOBS: "the parent holds {asked} jobs; only a queue without jobs can get children",
+    Reason.PARENT_HAS_JOBS: "the parent holds {asked} jobs; a queue with jobs can get no children",
     Reason.QUEUE_NOT_EMPTY: "the queue still holds {asked} jobs or child queues",
     Reason.VALUE_OUT_OF_RANGE: "value {asked} is out of range; the limit is {limit}",
     Reason.ROLE_UNKNOWN: "the job has no such role",

@@ -1,11 +1,11 @@
 """Ledger records: the inputs of the kernel, one struct per Avro record in `schemas/avro`.
 
-Field order is the Avro field order. Facts are past tense, requests end in `Requested`. All structs are
-frozen and untracked by the collector: they hold scalars, strings, bytes and tuples only.
+Field order is the Avro field order. Facts are past tense, requests end in `Requested`. All structs
+are frozen and untracked by the collector: they hold scalars, strings, bytes and tuples only.
 
-Base fields come first in every record: `time_ns` is the clock of whoever appended the record (intake
-for input topics), UTC nanoseconds since 1970; `event_id` is the producer's id of the event, the
-idempotency key of requests (may be empty in facts, which are idempotent by entity state);
+Base fields come first in every record: `time_ns` is the clock of whoever appended the record
+(intake for input topics), UTC nanoseconds since 1970; `event_id` is the producer's id of the event,
+the idempotency key of requests (may be empty in facts, which are idempotent by entity state);
 `source` is where the record came from on Kafka, none elsewhere.
 """
 
@@ -48,7 +48,7 @@ class Record(Struct, frozen=True, gc=False):
 
 
 class Amount(Part, frozen=True, gc=False):
-    """A count of a named resource: `cards_milli`, `cpu_milli`, `memory_mib`, `pods`, or any other."""
+    """A count of a resource: `cards_milli`, `cpu_milli`, `memory_mib`, `pods`, or any other."""
 
     resource: str
     count: int
@@ -87,7 +87,7 @@ class Toleration(Part, frozen=True, gc=False):
 
 
 class CardRun(Part, frozen=True, gc=False):
-    """`count` neighbouring cards of a node that are equal; `island` numbers the node's link islands."""
+    """`count` neighbouring equal cards of a node; `island` numbers the node's link islands."""
 
     count: int
     model: str
@@ -130,9 +130,9 @@ class NodeReport(Part, frozen=True, gc=False):
 class PodRequest(Part, frozen=True, gc=False):
     """What one pod needs on its node.
 
-    `cards` whole cards, or `card_milli` thousandths of one card with `card_memory_mib` of its memory
-    (then `cards` is 0). `models`: allowed card models, empty for any. `min_card_memory_mib`: least
-    memory of each card.
+    `cards` whole cards, or `card_milli` thousandths of one card with `card_memory_mib` of its
+    memory (then `cards` is 0). `models`: allowed card models, empty for any. `min_card_memory_mib`:
+    least memory of each card.
     """
 
     cards: int
@@ -188,7 +188,7 @@ class CardSpan(Part, frozen=True, gc=False):
 
 
 class NodeHeartbeat(Record, frozen=True, gc=False):
-    """Reports of one or many nodes. Input topic only: intake turns it into the Node* facts below."""
+    """Reports of one or many nodes. Input topic only: intake makes the Node* facts of it."""
 
     reports: tuple[NodeReport, ...]
 
@@ -274,7 +274,7 @@ class PodSucceeded(Record, frozen=True, gc=False):
 
 
 class PodFailed(Record, frozen=True, gc=False):
-    """An attempt ended badly; its cards are free. `message` is the executor's own word, for people."""
+    """An attempt ended badly; its cards are free. `message` is the executor's word, for people."""
 
     job: str
     pod: int

@@ -16,7 +16,7 @@ ACTIONS: dict[str, Callable[[Session], None]] = {
 
 
 def run_cycle(state: State) -> None:
-    """Run the policy's actions and close. Without enqueue among them every pending job is admitted."""
+    """Run the policy's actions and close. Without enqueue every pending job is admitted."""
     session = Session(state)
     actions = state.policy.actions
     if actions and "enqueue" not in actions:

@@ -174,4 +174,3 @@ def say_cycle_closed(state: State, started: int, evicted: int, digest: bytes) ->
             digest,
         ),
     )
-

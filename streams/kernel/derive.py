@@ -1,12 +1,12 @@
-"""Making everything derived again from the primary facts: after a snapshot, a new policy, a new queue."""
+"""Making everything derived again from the primary facts."""
 
 from ganger.schemas.enums import Phase
 from ganger.streams.kernel import occupancy, quota
+from ganger.streams.kernel.attempts import ttl_ns
 from ganger.streams.kernel.digest import event_term, seal
 from ganger.streams.kernel.entities import ENDED, Entity, Job
 from ganger.streams.kernel.lifecycle import WAITING
 from ganger.streams.kernel.lines import line_up
-from ganger.streams.kernel.attempts import ttl_ns
 from ganger.streams.kernel.reservations import reserved_nodes
 from ganger.streams.kernel.state import Indexes, State
 from ganger.streams.kernel.timers import Timers, Wake
@@ -103,8 +103,9 @@ def rebuild_timers(state: State) -> None:
     """What time alone may change."""
     timers = state.indexes.timers = Timers()
     for reservation in state.reservations.values():
-        timers.at(reservation.from_ns, Wake.RESERVATION)
-        timers.at(reservation.to_ns, Wake.RESERVATION)
+        for at_ns in (reservation.from_ns, reservation.to_ns):
+            if at_ns > state.clock_ns:
+                timers.at(at_ns, Wake.RESERVATION)
     for job in state.jobs.values():
         if job.phase in ENDED:
             timers.at(job.ended_ns + ttl_ns(state, job), Wake.JOB_TTL, job.seq)

@@ -1,8 +1,9 @@
 """The state digest: a sum of hashes over primary facts, kept up to date entity by entity.
 
-Equal states have equal digests whatever path led to them, so a restored snapshot can be checked. The
-digest finds errors; proof rests on the decision chain. It covers the facts in a fixed layout that is
-spelled out here field by field, so that a field added elsewhere changes no old ledger's digests.
+Equal states have equal digests whatever path led to them, so a restored snapshot can be checked.
+The digest finds errors; proof rests on the decision chain. It covers the facts in a fixed layout
+that is spelled out here field by field, so that a field added elsewhere changes no old ledger's
+digests.
 """
 
 from hashlib import blake2b
@@ -194,7 +195,7 @@ def seal(state: State) -> bytes:
             total -= entity.term
             continue
         hasher = copy()
-        hasher.update(_FACTS[entity.__class__](entity))  # type: ignore[operator,index]
+        hasher.update(_FACTS[entity.__class__](entity))  # type: ignore[operator]
         term = from_bytes(hasher.digest(), "little")
         total += term - entity.term
         entity.term = term
@@ -205,7 +206,9 @@ def seal(state: State) -> bytes:
 
 def _core(state: State) -> int:
     """Facts that belong to no entity."""
-    data = _pack_core(state.next_seq, state.clock_ns, state.epoch, state.claim) + state.policy.digest
+    data = (
+        _pack_core(state.next_seq, state.clock_ns, state.epoch, state.claim) + state.policy.digest
+    )
     if state.flags or state.reservations or state.sources:
         data += _encode((state.flags, sorted(state.sources.items())))
         for name in sorted(state.reservations):

@@ -1,9 +1,9 @@
 """The entities of a cell: nodes, queues, jobs and their pods.
 
 Primary facts are what a snapshot holds and the digest covers; each field says when it is derived
-instead (kept for speed, made again by `rebuild`, checked by `invariants`). Entities refer to each other
-by id: nodes and queues by their place in a list that only grows, jobs by the seq of the record that
-made them. Nobody but the handlers and the statement of a cycle changes any of it.
+instead (kept for speed, made again by `rebuild`, checked by `invariants`). Entities refer to each
+other by id: nodes and queues by their place in a list that only grows, jobs by the seq of the
+record that made them. Nobody but the handlers and the statement of a cycle changes any of it.
 """
 
 from dataclasses import dataclass, field

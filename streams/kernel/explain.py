@@ -1,8 +1,8 @@
 """Why a job waits, runs or ended: worked out from the state when asked, never kept.
 
-For a waiting job every reason that applies is given, not only the first one met: those of the job and
-its queue, then for each role how many nodes each reason excludes, with what was asked and the best
-that any of these nodes has. O(nodes x roles).
+For a waiting job every reason that applies is given, not only the first one met: those of the job
+and its queue, then for each role how many nodes each reason excludes, with what was asked and the
+best that any of these nodes has. O(nodes x roles).
 """
 
 import msgspec
@@ -132,9 +132,7 @@ def _reasons(state: State, job: Job) -> tuple[Finding, ...]:
         for admission in state.policy.admissions:
             refusal = admission(state, job)
             if refusal is not None:
-                findings.append(
-                    Finding(refusal.reason, refusal.asked, refusal.free, refusal.limit)
-                )
+                findings.append(Finding(refusal.reason, refusal.asked, refusal.free, refusal.limit))
     if all(finding.reason is not Reason.QUEUE_CAPABILITY for finding in findings):
         findings += _of_capability(state, job)
     findings += _of_nodes(state, job)
@@ -243,9 +241,7 @@ class _Tally:
         ]
 
 
-def _look(
-    state: State, job: Job, shape: Shape, node: Node, tally: _Tally, pending: int
-) -> int:
+def _look(state: State, job: Job, shape: Shape, node: Node, tally: _Tally, pending: int) -> int:
     """Pods that fit on a node now; what keeps more from it goes to the tally."""
     before = sum(kept[0] for kept in tally.found.values())
     if node.is_lost:
@@ -329,4 +325,3 @@ def _when_empty(node: Node, shape: Shape, pending: int) -> int:
         else:
             count = min(count, pods_in(mask, shape.cards, node.kind.islands, shape.same_island))
     return count
-

@@ -19,7 +19,9 @@ def missing(job: Job) -> tuple[list[int], int]:
     if job.pods:
         leaving = _leaving(job)
         have -= sum(leaving)
-        needs = [n + gone for n, gone in zip(needs, leaving, strict=True)] if any(leaving) else needs
+        needs = (
+            [n + gone for n, gone in zip(needs, leaving, strict=True)] if any(leaving) else needs
+        )
     return needs, max(0, shape.min_available - have - sum(needs))
 
 

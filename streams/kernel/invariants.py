@@ -15,7 +15,7 @@ from ganger.streams.kernel.state import State
 
 
 class InvariantViolation(AssertionError):
-    """A derived number differs from its recount, or a rule of the model is broken: a bug of ganger."""
+    """A derived number differs from its recount, or a rule of the model is broken: a bug."""
 
     def __init__(self, what: str, who: str, kept: object, true: object) -> None:
         super().__init__(f"{what} of {who}: kept {kept}, recounted {true}")
@@ -121,12 +121,10 @@ def _check_job(state: State, job: Job) -> None:
         _same("live pods", name, role.live, live[position])
         _same("replicas", name, role.replicas, job.shape.roles[position].replicas)
         again = role.returned or []
-        _same("order of returned pods", name, again, sorted({local: None for local in again}))
+        _same("order of returned pods", name, again, sorted(dict.fromkeys(again)))
         if any(local >= role.fresh for local in again):
             raise InvariantViolation("returned pods", name, again, role.fresh)
-        if any(
-            local * len(job.roles) + position in (job.pods or {}) for local in again
-        ):
+        if any(local * len(job.roles) + position in (job.pods or {}) for local in again):
             raise InvariantViolation("returned pods that live", name, again, job.pods)
     if job.phase in ENDED and job.pods:
         raise InvariantViolation("live pods of an ended job", name, sorted(job.pods), [])

@@ -1,4 +1,4 @@
-"""Which phase may follow which, for jobs and for attempts: the only place where a phase is assigned."""
+"""Which phase may follow which: the only place where a phase is assigned."""
 
 from ganger.schemas.enums import Phase
 from ganger.streams.kernel.entities import Job, Pod

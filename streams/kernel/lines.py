@@ -13,8 +13,8 @@ _PLACEABLE = (Phase.INQUEUE, Phase.ALLOCATED, Phase.RUNNING)
 def line_up(state: State, job: Job) -> None:
     """Put the job where it belongs now. It must stand in no line.
 
-    The minimum of an admitted job counts as demand only while it may be placed: one that is held, backs
-    off or whose queue drains keeps nobody out.
+    The minimum of an admitted job counts as demand only while it may be placed: one that is held,
+    backs off or whose queue drains keeps nobody out.
     """
     if job.phase is Phase.INQUEUE:
         if may_start(state, job):

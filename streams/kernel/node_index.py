@@ -1,11 +1,11 @@
 """Open nodes, ordered so that a placement seeks and does not scan.
 
 The obvious algorithm: of all open nodes on which the pod fits, take the one with the fewest free
-cards, then the tighter of cpu and memory, then the rest, then the lowest number. What departs from it:
-nodes stand in buckets by (class, free cards) with one list by cpu and one by memory, so the search
-bisects; where neither head fits, the shorter of the two remaining prefixes is walked in its own order
-to the first fit. The outcome is a function of the nodes alone, not of the path by which they came to
-be what they are.
+cards, then the tighter of cpu and memory, then the rest, then the lowest number. What departs from
+it: nodes stand in buckets by (class, free cards) with one list by cpu and one by memory, so the
+search bisects; where neither head fits, the shorter of the two remaining prefixes is walked in its
+own order to the first fit. The outcome is a function of the nodes alone, not of the path by which
+they came to be what they are.
 
 Nodes that take no pods (lost, cordoned, without a free pod slot, ...) stand in no bucket.
 """
@@ -19,6 +19,7 @@ from ganger.streams.kernel.resources import CARD_MILLI, Shape
 from ganger.streams.kernel.topology import (
     Bucket,
     NodeClass,
+    card_masks,
     choose_cards,
     class_key,
     pods_in,
@@ -52,8 +53,9 @@ class NodeIndex:
         key = class_key(node.report)
         kind = self.classes.get(key)
         if kind is None:
+            kinds, islands, _ = card_masks(node.report.cards)
             kind = self.classes[key] = NodeClass(
-                order=key, kinds=key[1], islands=key[2], taints=node.report.taints  # type: ignore[arg-type]
+                order=key, kinds=kinds, islands=islands, taints=node.report.taints
             )
             self._eligible.clear()
         node.kind = kind
@@ -143,7 +145,7 @@ class NodeIndex:
         raise AssertionError((shape.request, kind.order))
 
     def room(self, shape: Shape, enough: int) -> int:
-        """An upper bound, by cards alone, of the pods of a shape that fit now; stops at `enough`."""
+        """A bound, by cards alone, of the pods of a shape that fit now; stops at `enough`."""
         cards = shape.cards
         if not cards:
             return enough
@@ -291,7 +293,9 @@ def suitable_cards(shape: Shape, kind: NodeClass) -> int:
 
 
 def tolerated(shape: Shape, kind: NodeClass) -> bool:
-    """Whether the shape bears every taint of the class; a wish (`PREFER_NO_SCHEDULE`) forbids nothing."""
+    """Whether the shape bears every taint of the class; a wish (`PREFER_NO_SCHEDULE`) forbids
+    nothing.
+    """
     return all(
         taint.effect is TaintEffect.PREFER_NO_SCHEDULE
         or tolerates(shape.request.tolerations, taint)
@@ -369,7 +373,9 @@ def pods_on(node: Node, shape: Shape, mask: int, at_most: int) -> int:
         return min(count, 1)
     if shape.cards:
         assert node.kind is not None
-        count = min(count, pods_in(node.free & mask, shape.cards, node.kind.islands, shape.same_island))
+        count = min(
+            count, pods_in(node.free & mask, shape.cards, node.kind.islands, shape.same_island)
+        )
     return count
 
 

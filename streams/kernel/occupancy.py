@@ -1,4 +1,4 @@
-"""Taking cards and other node resources, and giving them back: the only place where free numbers change."""
+"""Taking cards and the rest of a node, and giving them back: free numbers change only here."""
 
 from ganger.streams.kernel.entities import Node, Pod
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, CPU, MEMORY, PODS, Shape
@@ -130,7 +130,7 @@ def is_open(node: Node) -> bool:
 
 
 def count_in(state: State, node: Node) -> None:
-    """Make the node's part of the cell's capacity again: healthy cards and the rest, unless lost."""
+    """Make the node's part of the cell's capacity again: nothing while it is lost."""
     capacity: dict[int, int] = {}
     if not node.is_lost:
         report = node.report

@@ -1,8 +1,8 @@
 """Finding nodes for the pods of one job, all that it needs at once or none.
 
-The simple rule: place the role minimums, then as many of the other pods as fit, in the order of roles;
-if fewer than `min_available` found a place undo everything. Zero-request pods are
-not placed here and count as placed: backfill puts them anywhere.
+The simple rule: place the role minimums, then as many of the other pods as fit, in the order of
+roles; if fewer than `min_available` found a place undo everything. Zero-request pods are not placed
+here and count as placed: backfill puts them anywhere.
 """
 
 from collections.abc import Sequence
@@ -62,9 +62,7 @@ def _pending(job: Job, role: int) -> int:
     return 0 if job.shape.shapes[role].is_empty else job.roles[role].pending()
 
 
-def _refuse(
-    statement: Statement, refusal: Refusal | None, wanted: int, placed: int
-) -> Refusal:
+def _refuse(statement: Statement, refusal: Refusal | None, wanted: int, placed: int) -> Refusal:
     statement.discard()
     if refusal is not None and refusal.queue >= 0:
         return refusal

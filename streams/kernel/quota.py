@@ -1,7 +1,7 @@
 """The queue tree: who uses, waits for and may have how much. All share rules are functions over it.
 
-Quantities are vectors by resource place (module `resources`), summed over subtrees and kept up to date
-by `charge` and its kin; `derive` makes them again from jobs and pods.
+Quantities are vectors by resource place (module `resources`), summed over subtrees and kept up to
+date by `charge` and its kin; `derive` makes them again from jobs and pods.
 """
 
 from math import lcm
@@ -66,7 +66,7 @@ def _admit(state: State, job: Job, sign: int) -> None:
 def headroom(
     queue: Queue, shape: Shape, wanted: int, held: dict[int, int]
 ) -> tuple[int, Refusal | None]:
-    """Pods of a shape that capabilities up the tree allow, of `wanted`, and what stops the next one.
+    """Pods of a shape, of `wanted`, that capabilities up the tree allow; what stops the next one.
 
     `held`: what is placed for the queue but not charged to it yet, by resource place.
     """
@@ -135,10 +135,10 @@ def is_below_guarantee(queue: Queue) -> bool:
 def deserved(state: State) -> dict[int, tuple[int, ...]]:
     """What each queue should have of cards, cpu and memory at this moment, by queue id.
 
-    Weighted max-min down the tree, one resource at a time: the top level divides the cell's capacity, the
-    children of a queue divide its share. Bounds: guarantee below; above, the least of the capability,
-    what the queue asks for (used and waiting) and, where one is given, its `deserved`.
-    O(queues x depth); nothing is stored.
+    Weighted max-min down the tree, one resource at a time: the top level divides the cell's
+    capacity, the children of a queue divide its share. Bounds: guarantee below; above, the least of
+    the capability, what the queue asks for (used and waiting) and, where one is given, its
+    `deserved`. O(queues x depth); nothing is stored.
     """
     result: dict[int, tuple[int, ...]] = {}
     level = [(tuple(state.total[p] for p in SHARED), [q for q in state.queues if q.parent == ROOT])]

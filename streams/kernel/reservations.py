@@ -5,7 +5,7 @@ from ganger.streams.kernel.state import State
 
 
 def reserved_nodes(state: State) -> dict[str, bool]:
-    """Names of the nodes inside a reservation that is active at the clock's time, each mapped to True."""
+    """Names of the nodes inside a reservation that is active now, each mapped to True."""
     return {
         name: True
         for reservation in state.reservations.values()

@@ -1,5 +1,5 @@
-"""What pods ask, in the units the kernel counts: named ints for the resources all pods share, a table
-of names for any other.
+"""What pods ask, in the units the kernel counts: named ints for the resources all pods share, a
+table of names for any other.
 
 A *shape* is a request made ready for comparison, interned by value, so that look-alikes share one
 object. A *job shape* is what placement needs to know of a whole job: its roles and minimums.
@@ -13,7 +13,7 @@ from ganger.schemas.records import Amount, PodRequest, Role
 
 CARDS, CPU, MEMORY, PODS = 0, 1, 2, 3
 NAMED = ("cards_milli", "cpu_milli", "memory_mib", "pods")
-"""Resources with a fixed place in every quantity vector; others follow in order of first mention."""
+"""Resources with a fixed place in quantity vectors; others follow in order of first mention."""
 
 SHARED = (CARDS, CPU, MEMORY)
 """Resources that shares are computed over."""
@@ -87,9 +87,7 @@ class Shape:
         )
         self.is_empty = not (self.cards_milli or self.cpu or self.memory or self.extra)
         # plain: only cards, cpu and memory decide on a node of an eligible class
-        self.is_plain = not (
-            self.card_milli or self.same_island or self.extra or request.selectors
-        )
+        self.is_plain = not (self.card_milli or self.same_island or self.extra or request.selectors)
         self.users = 0  # roles of job shapes that refer to it
 
 

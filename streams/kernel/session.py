@@ -22,9 +22,9 @@ class Session:
 class QueueOrder:
     """Queues with waiting jobs, least served first, down the tree.
 
-    The obvious algorithm: at each level of the tree take the child with the least key. Here each parent
-    keeps a heap of its children, and since a job is always taken from the least child, only the tops
-    on the way down change when it is placed.
+    The obvious algorithm: at each level of the tree take the child with the least key. Here each
+    parent keeps a heap of its children, and since a job is always taken from the least child, only
+    the tops on the way down change when it is placed.
     """
 
     __slots__ = ("_heaps", "_only", "_state")

@@ -19,13 +19,14 @@ def divide(total: int, claims: list[Claim]) -> list[int]:
     """Weighted max-min shares of `total`, one per claim, in their order.
 
     Every share lies within its bounds; the shares sum to the lesser of `total` and all caps. When
-    the floors alone exceed `total` they are scaled down in proportion. Where units remain they go one
-    by one to the largest fraction, then to the claim that comes first, so callers order claims by a
-    unique name and never by anything that could differ between runs.
+    the floors alone exceed `total` they are scaled down in proportion. Where units remain they go
+    one by one to the largest fraction, then to the claim that comes first, so callers order claims
+    by a unique name and never by anything that could differ between runs.
 
-    The obvious algorithm raises a level until all is given, each claim getting weight x level within
-    its bounds. Here the level is found by fixing, in each round, the claims that the even level would
-    put out of bounds on the side that is off by more; that ends after at most one round per claim.
+    The obvious algorithm raises a level until all is given, each claim getting weight x level
+    within its bounds. Here the level is found by fixing, in each round, the claims that the even
+    level would put out of bounds on the side that is off by more; that ends after at most one round
+    per claim.
     """
     floors = [min(claim.floor, claim.cap) for claim in claims]
     if sum(floors) >= total:

@@ -1,7 +1,7 @@
 """Canonical bytes of a state, and back. Equal states have equal bytes; what is derived is left out.
 
-A snapshot is disposable: the ledger makes it again. So its layout may change with any version; `VERSION`
-says which one it is, and another is not read.
+A snapshot is disposable: the ledger makes it again. So its layout may change with any version;
+`VERSION` says which one it is, and another is not read.
 """
 
 import msgspec
@@ -212,7 +212,8 @@ def decode(data: bytes) -> State:
     """The state of a snapshot, everything derived made anew.
 
     Raises:
-        SnapshotUnreadable: not a snapshot of this version, or its digest is not that of its content.
+        SnapshotUnreadable: not a snapshot of this version, or its digest is not that of its
+            content.
     """
     try:
         snapshot = _decoder.decode(data)
@@ -250,7 +251,9 @@ def decode(data: bytes) -> State:
 def _checked(state: State, digest: bytes) -> State:
     made = rebuild(state)
     if made != digest:
-        raise SnapshotUnreadable(f"digest {made.hex()} of its content is not its own {digest.hex()}")
+        raise SnapshotUnreadable(
+            f"digest {made.hex()} of its content is not its own {digest.hex()}"
+        )
     return state
 
 
@@ -265,7 +268,10 @@ def _add_job(state: State, row: _JobRow) -> None:
         row.phase,
         row.held,
         row.submitted_ns,
-        [RoleState(r.replicas, r.fresh, list(r.returned) or None, r.live, r.succeeded) for r in row.states],
+        [
+            RoleState(r.replicas, r.fresh, list(r.returned) or None, r.live, r.succeeded)
+            for r in row.states
+        ],
         None,
         dict(row.attempts) or None,
         dict(row.failures) or None,

@@ -163,7 +163,7 @@ class State:
         self.policy_record: PolicyConfigured | None = None
         self.reservations: dict[str, ReservationRequested] = {}
         self.sources: dict[tuple[str, int], tuple[int, int]] = {}  # highest offset, index taken
-        self.event_ids: dict[str, int] = {}  # request ids -> clock when seen, in that order
+        self.event_ids: dict[str, int] = {}  # request ids -> time when seen, in that order
         # derived
         self.table = ResourceTable()
         self.shapes = ShapeTable(self.table)

@@ -1,8 +1,8 @@
 """The transaction of a cycle: its operations change nodes at once and can all be undone.
 
-`checkpoint` / `rollback` / `commit` / `discard`. Until commit only nodes' free numbers differ: pods,
-counts and decisions are made by `commit`. Any sequence of operations followed by `discard` leaves the
-state, and so its digest, as it was.
+`checkpoint` / `rollback` / `commit` / `discard`. Until commit only nodes' free numbers differ:
+pods, counts and decisions are made by `commit`. Any sequence of operations followed by `discard`
+leaves the state, and so its digest, as it was.
 """
 
 from ganger.schemas.enums import DecisionKind, Phase, Tier
@@ -14,7 +14,9 @@ from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 
 Operation = tuple[int, Shape, Node, int, tuple[int, ...], bool, int]
-"""Role position, shape, node, union of masks, the mask of each pod, shared?, milli-cards free before."""
+"""Role position, shape, node, union of masks, the mask of each pod, shared?, milli-cards free
+before.
+"""
 
 
 class Statement:

@@ -1,7 +1,7 @@
 """The kernel's one entry: `step(state, seq, record) -> decisions`.
 
-Live running, recovery, audit, what-if and simulation call this same function. It changes the state in
-place and returns what the record led to; it reads nothing but its arguments.
+Live running, recovery, audit, what-if and simulation call this same function. It changes the state
+in place and returns what the record led to; it reads nothing but its arguments.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,6 @@ from ganger.streams.kernel.handlers.time import next_wake
 from ganger.streams.kernel.state import State
 
 __all__ = ["HANDLERS", "OutOfOrder", "next_wake", "step"]
-
 
 
 def _tick(state: State, record: r.Tick) -> None:
@@ -51,7 +50,7 @@ HANDLERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.Tick: _tick,
     r.SnapshotSealed: control.snapshot_sealed,
 }
-"""Everything a ledger may hold. `NodeHeartbeat` is not among it: intake turns it into other facts."""
+"""Everything a ledger may hold: not `NodeHeartbeat`, which intake turns into other facts."""
 
 
 class OutOfOrder(Exception):
@@ -116,6 +115,6 @@ def _is_repeat(state: State, event_id: str) -> bool:
     """Whether the id was seen within the window; else remember it."""
     if event_id in state.event_ids:
         return True
-    state.event_ids[event_id] = state.clock_ns
+    state.event_ids[event_id] = state.now_ns
     state.digest += event_term(event_id)
     return False

@@ -1,9 +1,9 @@
 """Moments at which time alone changes something.
 
-A timer says: at the first Tick whose time is `at_ns` or later, look at this entity. It is a hint and
-no fact: whoever is called looks at the entity and may find nothing to do, so timers need not be
-cancelled. They are derived from the entities and made again by `rebuild`. A *lazy* timer is served by
-whatever Tick comes next and asks for none of its own.
+A timer says: at the first Tick whose time is `at_ns` or later, look at this entity. It is a hint
+and no fact: whoever is called looks at the entity and may find nothing to do, so timers need not be
+cancelled. They are derived from the entities and made again by `rebuild`. A *lazy* timer is served
+by whatever Tick comes next and asks for none of its own.
 """
 
 from enum import IntEnum

@@ -17,7 +17,7 @@ _spans: dict[int, tuple[CardSpan, ...]] = {0: ()}
 
 
 def lowest_cards(mask: int, count: int) -> int:
-    """The `count` lowest cards of `mask`, which must have as many. O(log bits) population counts."""
+    """The `count` lowest cards of `mask`, which must have as many. O(log bits) counts."""
     have = mask.bit_count()
     assert 0 <= count <= have, (mask, count)
     if count == have:
@@ -115,10 +115,10 @@ def best_island(free: int, islands: tuple[int, ...]) -> int:
 
 @dataclass(slots=True, eq=False)
 class Bucket:
-    """Nodes of one class with the same number of free cards, as two ascending lists of negated keys.
+    """Nodes of one class with equally many free cards, as two ascending lists of negated keys.
 
-    Negated, so that the least that suffices stands at the end of a prefix and the busiest ends of the
-    lists, where little is left, are the cheap ones to change.
+    Negated, so that the least that suffices stands at the end of a prefix and the busiest ends of
+    the lists, where little is left, are the cheap ones to change.
     """
 
     count: int  # of free cards

@@ -1,9 +1,10 @@
 """Waiting jobs in order, look-alikes grouped, so that a shape that failed is asked once.
 
-A *line* holds the waiting jobs of one queue. Jobs of the same job shape and *look* are *alike*: what
-holds for one holds for all. The look tells how far a job is: jobs that have nothing yet look alike, jobs
-of one role that run and only grow do, any other is unique. The jobs of one line that are alike form a
-*group*, ordered by their keys, int tuples that end in the job's seq, so no two are equal.
+A *line* holds the waiting jobs of one queue. Jobs of the same job shape and *look* are *alike*:
+what holds for one holds for all. The look tells how far a job is: jobs that have nothing yet look
+alike, jobs of one role that run and only grow do, any other is unique. The jobs of one line that
+are alike form a *group*, ordered by their keys, int tuples that end in the job's seq, so no two are
+equal.
 
 When the first job of a group was tried and failed, nothing like it is offered again until
 

@@ -18,20 +18,25 @@ from support.source_tree import ROOT, modules, parsed, python_files, shown
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("schemas",),
     ("streams.kernel",),
-    ("streams.log", "streams.tables", "streams.intake", "streams.metrics", "streams.executor"),
+    ("streams.log", "streams.metrics", "streams.presets", "streams.liveness", "streams.structure"),
+    ("streams.seed", "streams.checkpoint", "streams.divergence", "streams.tables", "streams.intake"),
     ("streams.engine",),
     ("streams.embedded", "streams.kafka"),
     ("replay",),
     ("services",),
 )
 
-# The same inside streams/kernel.
+# The same inside streams/kernel. Entities are plain data, so the ordered structures over them stand
+# below the state that owns both.
 KERNEL_LAYERS: tuple[tuple[str, ...], ...] = (
-    ("resources", "topology"),
+    ("resources", "topology", "shares", "flags"),
     ("entities",),
-    ("state", "lifecycle"),
-    ("node_index", "waiting", "timers", "snapshot", "digest", "invariants"),
+    ("node_index", "waiting", "timers"),
+    ("state",),
+    ("lifecycle", "digest", "quota", "gangs", "occupancy", "decide", "reservations"),
     ("policies",),
+    ("lines", "attempts", "derive"),
+    ("snapshot", "invariants"),
     ("session", "statement"),
     ("placement", "victims", "explain"),
     ("actions",),

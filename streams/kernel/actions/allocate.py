@@ -1,4 +1,4 @@
-"""allocate: place admitted jobs, queues by share, jobs by order key, each gang whole or not at all."""
+"""allocate: place admitted jobs, queues by share, jobs by key, each gang whole or not at all."""
 
 from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.streams.kernel import quota

@@ -130,8 +130,9 @@ def reservation_requested(state: State, record: ReservationRequested) -> None:
             reject(state, Reason.VALUE_OUT_OF_RANGE, "", record.from_ns, record.to_ns)
             return
         state.reservations[record.reservation] = record
-        state.indexes.timers.at(record.from_ns, Wake.RESERVATION)
-        state.indexes.timers.at(record.to_ns, Wake.RESERVATION)
+        for at_ns in (record.from_ns, record.to_ns):
+            if at_ns > state.clock_ns:
+                state.indexes.timers.at(at_ns, Wake.RESERVATION)
     refresh_reservations(state)
 
 

@@ -253,11 +253,11 @@ def _scale(state: State, job: Job, roles: tuple[Role, ...], min_available: int) 
 
 
 def _resize(state: State, job: Job, position: int, replicas: int) -> None:
-    """Set a role's size. Pods beyond it are given up, their numbers free to be placed anew later."""
+    """Set a role's size. Pods beyond it are given up, their numbers free to be used anew."""
     role = job.roles[position]
     role.replicas = replicas
-    if role.returned:
-        role.returned = [local for local in role.returned if local < replicas] or None
+    again = dict.fromkeys(role.returned or ())
+    role.returned = [local for local in again if local < replicas] or None
     for local in range(replicas, role.fresh):
         index = local * len(job.roles) + position
         pod = job.pods.get(index) if job.pods else None
@@ -267,4 +267,6 @@ def _resize(state: State, job: Job, position: int, replicas: int) -> None:
         if pod is not None:
             evict(state, job, pod, Reason.SCALED_DOWN)
             detach(state, job, pod)
+        elif local not in again and role.succeeded:
+            role.succeeded -= 1  # its success counts no more: grown again, the job runs it anew
     role.fresh = min(role.fresh, replicas)

@@ -123,7 +123,11 @@ def _settle_listed(state: State, node: Node, report: NodeReport) -> None:
     alive = {(ref.job, ref.pod, ref.attempt): True for ref in report.attempts}
     for _, pod in sorted(node.pods.items()):
         key = (state.jobs[pod.job].request.job, pod.index, pod.attempt)
-        if pod.phase is Phase.RELEASING and pod.evict_seq <= report.handled_seq and key not in alive:
+        if (
+            pod.phase is Phase.RELEASING
+            and pod.evict_seq <= report.handled_seq
+            and key not in alive
+        ):
             _free(state, pod)
 
 

@@ -1,4 +1,4 @@
-"""Facts about attempts. A fact of an attempt that does not live, or of no known job, changes nothing."""
+"""Facts about attempts. One of an attempt that does not live changes nothing."""
 
 from ganger.schemas.enums import BackfillPreference, FailureKind, IslandPolicy, Phase, Tier
 from ganger.schemas.reasons import Reason
@@ -74,7 +74,7 @@ def succeeded(state: State, record: PodSucceeded) -> None:
 
 
 def released(state: State, record: PodReleased) -> None:
-    """An evicted attempt is gone. Of one that was not told to end, it is a failure to start or run."""
+    """An attempt is gone and its pod, unless the job is ending, is to be placed again."""
     found = find(state, record.job, record.pod, record.attempt)
     if found is None:
         return
@@ -106,7 +106,9 @@ def failed(state: State, record: PodFailed) -> None:
     if record.failure is FailureKind.START_FAILED and pod.node not in job.avoid:
         job.avoid = tuple(sorted((*job.avoid, pod.node)))
     if retry.backoff_ns:
-        wait = min(retry.backoff_ns << min(count - 1, 62), max(retry.backoff_max_ns, retry.backoff_ns))
+        wait = min(
+            retry.backoff_ns << min(count - 1, 62), max(retry.backoff_max_ns, retry.backoff_ns)
+        )
         job.not_before_ns = max(job.not_before_ns, state.now_ns + wait)
         state.indexes.timers.at(job.not_before_ns, Wake.JOB_BACKOFF, job.seq)
     settle(state, job)
@@ -152,9 +154,7 @@ def adopted(state: State, record: PodAdopted) -> None:
     job.pods[pod.index] = pod
     _book(job, queue, pod)
     quota.charge(state, queue, shape.charges, 1)
-    node.unknown = tuple(
-        u for u in node.unknown if u != (record.job, record.pod, record.attempt)
-    )
+    node.unknown = tuple(u for u in node.unknown if u != (record.job, record.pod, record.attempt))
     state.touch(node)
     occupancy.recount(state, node)
     occupancy.offer(state, node)

@@ -15,7 +15,7 @@ EVENT_IDS_MAX = 1 << 20
 
 
 def pass_time(state: State, record: Tick) -> bool:
-    """Move the clock and do what is due. False: the Tick is a former owner's, or moves time back."""
+    """Move the clock, do what is due. False: the Tick is a former owner's, or moves time back."""
     if record.epoch != state.epoch or record.time_ns < state.clock_ns:
         return False
     state.clock_ns = state.now_ns = record.time_ns

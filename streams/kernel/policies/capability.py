@@ -1,7 +1,7 @@
 """capability: a job is admitted only while its queue's used and admitted demand leave room for it.
 
-That pods never pass a capability is the kernel's own rule (module `placement`); this gate keeps jobs
-that could not start from being admitted.
+That pods never pass a capability is the kernel's own rule (module `placement`); this gate keeps
+jobs that could not start from being admitted.
 """
 
 from ganger.schemas.reasons import Reason

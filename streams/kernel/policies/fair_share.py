@@ -1,8 +1,9 @@
-"""fair_share: queues by priority, those below their guarantee first, then by weighted dominant share.
+"""fair_share: queues by priority, those below their guarantee first, then by weighted dominant
+share.
 
 The share is that of dominant resource fairness: the greatest of used / capacity over cards, cpu and
-memory, divided by the queue's weight among its siblings. Serving the least share first fills queues as
-water-filling does, so it leads to what `quota.deserved` computes where requests can be divided.
+memory, divided by the queue's weight among its siblings. Serving the least share first fills queues
+as water-filling does, so it leads to what `quota.deserved` computes where requests can be divided.
 """
 
 from ganger.schemas.records import Argument

@@ -1,6 +1,8 @@
-"""gang: first jobs that began and have lost part of their minimum, then new ones, last those that grow.
+"""gang: first jobs that began and have lost part of their minimum, then new ones, last those that
+grow.
 
-That a gang starts whole or not at all is the kernel's own rule (module `placement`), policy or no policy.
+That a gang starts whole or not at all is the kernel's own rule (module `placement`), policy or no
+policy.
 """
 
 from ganger.schemas.records import Argument

@@ -6,8 +6,8 @@
 * headrooms: the least of all bounds counts.
 * spread: the last policy that says so decides whether pods are spread or packed.
 
-A policy is a module with `NAME`, `HOOKS` (names of what it contributes) and `build(arguments)`. It keeps
-nothing between calls; totals it needs are kept by `quota`.
+A policy is a module with `NAME`, `HOOKS` (names of what it contributes) and `build(arguments)`. It
+keeps nothing between calls; totals it needs are kept by `quota`.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,9 @@
-"""overcommit: demand that is admitted but not placed, with what is used, stays within a factor of capacity.
+"""overcommit: demand that is admitted but not placed, with what is used, stays within a factor of
+capacity.
 
-Default factor 1.2, Volcano's. Only the resources that a job asks for are looked at. A job that alone
-asks more than the whole cell has is not admitted: it could not start, and would keep others out.
+Default factor 1.2, Volcano's. Only the resources that a job asks for are looked at. A job that
+alone asks more than the whole cell has is not admitted: it could not start, and would keep others
+out.
 """
 
 from ganger.schemas.reasons import Reason

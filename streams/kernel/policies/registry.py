@@ -1,10 +1,10 @@
 """From a policy record to functions: the explicit table of what there is."""
 
 from hashlib import sha256
-from types import ModuleType
+from typing import Protocol
 
 from ganger.schemas.reasons import Reason
-from ganger.schemas.records import PolicyConfigured
+from ganger.schemas.records import Argument, PolicyConfigured
 from ganger.streams.kernel.digest import policy_facts
 from ganger.streams.kernel.policies import (
     capability,
@@ -18,7 +18,18 @@ from ganger.streams.kernel.policies import (
 from ganger.streams.kernel.policies.hooks import Hooks, PolicyRefused, integers
 from ganger.streams.kernel.state import Policy, Settings
 
-POLICIES: dict[str, ModuleType] = {
+
+class Rule(Protocol):
+    """A policy module."""
+
+    NAME: str
+    HOOKS: tuple[str, ...]
+
+    def build(self, arguments: tuple[Argument, ...], where: str) -> Hooks:
+        """What it contributes with these arguments; `where` names them in a refusal."""
+
+
+POLICIES: dict[str, Rule] = {
     module.NAME: module
     for module in (capability, fair_share, gang, overcommit, pack, priority, spread)
 }
@@ -81,7 +92,7 @@ def _hooks_of(record: PolicyConfigured, tier: int, place: int) -> Hooks:
     if module is None:
         remedy = f"use one of: {', '.join(sorted(POLICIES))}"
         raise PolicyRefused(Reason.POLICY_UNKNOWN, where, config.policy, remedy)
-    built: Hooks = module.build(config.arguments, where)
+    built = module.build(config.arguments, where)
     if not config.hooks:
         return built
     for hook in config.hooks:

@@ -103,8 +103,7 @@ def test_a_new_policy_asks_again_what_the_old_one_kept_out() -> None:
     cell = Cell().start(node("n1", 4), node("n2", 4))
     cell.submit("running", role(replicas=2, cards=3))
     cell.tick()
-    for number in range(4):
-        cell.submit(f"wide{number}", role(cards=2))
+    cell.submit("wide", role(cards=3))
     cell.submit("small")
     assert places(cell.tick()) == []
     cell.put(policy("priority", "pack"))
