@@ -347,7 +347,8 @@ def _tail_encoder() -> Callable[[Decision], bytes]:
 
 _ENCODERS = _record_encoders()
 _LAYOUTS = _layout_encoders()
-_body_1 = _LAYOUTS[1]
+decision_body_1 = _LAYOUTS[1]
+"""`decision_body` for values that are known to be in range: errors are those of Python."""
 _tail = _tail_encoder()
 _DECISION_HEAD = frame_header(NEWEST["Decision"].schema_id)
 _FAILURES = (TypeError, ValueError, KeyError, AttributeError, OverflowError)
@@ -375,7 +376,7 @@ def decision_body(decision: Decision) -> bytes:
         EncodeError: A value is out of its field's range or of another type.
     """
     try:
-        return _body_1(decision)
+        return decision_body_1(decision)
     except _FAILURES as error:
         raise defect_of(decision) from error
 

@@ -50,8 +50,8 @@ def end_attempt(state: State, job: Job, pod: Pod, phase: Phase) -> None:
     """An attempt is over in a terminal phase; its cards are free. The job is not settled yet."""
     move_pod(state, pod, phase)
     pod.is_gone = True
-    ghost = state.indexes.ghosts.pop((pod.job, pod.index, pod.attempt), None)
-    if ghost is not None:
+    ghosts = state.indexes.ghosts
+    if ghosts and ghosts.pop((pod.job, pod.index, pod.attempt), None) is not None:
         if job.phase in ENDED:
             state.indexes.timers.at(job.ended_ns + ttl_ns(state, job), Wake.JOB_TTL, job.seq)
     else:
@@ -72,6 +72,7 @@ def _leave(state: State, job: Job, pod: Pod) -> None:
     del job.pods[pod.index]
     job.roles[pod.index % len(job.roles)].live -= 1
     quota.charge(state, state.queues[job.queue], pod.shape.charges, -1)
+    state.indexes.zero_grew = True  # its queue may have been what stopped pods that ask for nothing
 
 
 def _return(state: State, job: Job, pod: Pod) -> None:

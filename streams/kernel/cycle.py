@@ -23,5 +23,6 @@ def run_cycle(state: State) -> None:
         enqueue.run(session, asks=False)
     for action in actions:
         ACTIONS[action](session)
+    session.line_lone()
     enqueue.say_admitted(session)
     say_cycle_closed(state, session.started, session.evicted, seal(state))

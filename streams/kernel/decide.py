@@ -3,7 +3,7 @@
 from hashlib import sha256
 
 from ganger.schemas.decisions import Decision
-from ganger.schemas.encoding import decision_body
+from ganger.schemas.encoding import decision_body_1
 from ganger.schemas.enums import DecisionKind, Tier
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import CardSpan
@@ -16,7 +16,7 @@ _NO_CARDS: tuple[CardSpan, ...] = ()
 
 def say(state: State, decision: Decision) -> None:
     """Extend the chain over a decision and put it out."""
-    body = decision_body(decision)
+    body = decision_body_1(decision)
     decision.body = body
     decision.chain = state.chain = sha256(state.chain + body).digest()
     state.decision_index += 1

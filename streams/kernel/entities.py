@@ -197,6 +197,8 @@ class Queue:
     weight_scale: int = 1  # least common multiple of the siblings' weights / own weight
     used_up: tuple[list[int], ...] = ()  # the vectors `used` of its chain, then the cell's
     admitted_up: tuple[list[int], ...] = ()  # the same of `admitted`
+    waiting_up: tuple[list[int], ...] = ()  # the vectors `waiting` of its chain
+    is_draining: bool = False  # it or an ancestor drains
     is_capped: bool = False  # it or an ancestor has a capability
     # derived from jobs and pods, summed over the subtree, by resource place
     used: list[int] = field(default_factory=list)

@@ -36,6 +36,8 @@ def _leaving(job: Job) -> list[int]:
 
 def has_begun(job: Job) -> bool:
     """Whether any pod of it holds cards or has succeeded."""
+    if job.pods is None:
+        return False  # nothing of it was ever placed
     return bool(job.pods) or any(role.succeeded for role in job.roles)
 
 

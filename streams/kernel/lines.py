@@ -1,6 +1,6 @@
 """Which line a job stands in, by its facts: the gate, the line of admitted jobs, or none."""
 
-from ganger.schemas.enums import Phase, QueueState
+from ganger.schemas.enums import Phase
 from ganger.streams.kernel import quota
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.gangs import has_begun, is_ready
@@ -57,9 +57,7 @@ def may_start(state: State, job: Job) -> bool:
         and not job.dependencies
         and job.ending is Phase.UNKNOWN
         and job.not_before_ns <= state.clock_ns
-        and all(
-            level.config.state is not QueueState.DRAINING for level in state.queues[job.queue].chain
-        )
+        and not state.queues[job.queue].is_draining
     )
 
 

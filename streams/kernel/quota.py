@@ -6,6 +6,7 @@ date by `charge` and its kin; `derive` makes them again from jobs and pods.
 
 from math import lcm
 
+from ganger.schemas.enums import QueueState
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.entities import ROOT, Job, Queue
 from ganger.streams.kernel.resources import CARDS, CPU, MEMORY, SHARED, Shape
@@ -22,8 +23,8 @@ def charge(state: State, queue: Queue, charges: Charges, count: int) -> None:
             used[place] += amount * count
     if count < 0:
         indexes = state.indexes
-        indexes.gate_grew = True
-        if indexes.inqueue.has_limited or indexes.gate.has_limited:
+        indexes.gate_grew = indexes.zero_grew = True
+        if indexes.inqueue.limited or indexes.gate.limited:
             for level in queue.chain:
                 indexes.inqueue.relent(level.index)
                 indexes.gate.relent(level.index)
@@ -31,8 +32,7 @@ def charge(state: State, queue: Queue, charges: Charges, count: int) -> None:
 
 def expect(queue: Queue, charges: Charges, count: int) -> None:
     """`count` pods of a request begin (or, negative, cease) to wait."""
-    for level in queue.chain:
-        waiting = level.waiting
+    for waiting in queue.waiting_up:
         for place, amount in charges:
             waiting[place] += amount * count
 
@@ -58,7 +58,7 @@ def _admit(state: State, job: Job, sign: int) -> None:
     for admitted in queue.admitted_up:
         for place, amount in charges:
             admitted[place] += amount * sign
-    if sign < 0 and state.indexes.gate.has_limited:
+    if sign < 0 and state.indexes.gate.limited:
         for level in queue.chain:
             state.indexes.gate.relent(level.index)
 
@@ -99,7 +99,9 @@ def relink(state: State) -> None:
             chain.append(queues[chain[-1].parent])
         queue.chain = tuple(chain)
         queue.used_up = (*[level.used for level in chain], state.used)
+        queue.waiting_up = tuple([level.waiting for level in chain])
         queue.admitted_up = (*[level.admitted for level in chain], state.admitted)
+        queue.is_draining = any(level.config.state is QueueState.DRAINING for level in chain)
         queue.is_capped = any(level.capability for level in chain)
         siblings = siblings_of(state, queue)
         common = lcm(*[s.config.weight for s in siblings]) if siblings else 1

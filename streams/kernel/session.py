@@ -2,21 +2,39 @@
 
 from heapq import heapify, heappop, heapreplace
 
-from ganger.streams.kernel.entities import ROOT, Job, Queue
+from ganger.streams.kernel import quota
+from ganger.streams.kernel.entities import ROOT, Job, Key, Queue
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.waiting import Waiting
+from ganger.streams.kernel.waiting import FRESH, Waiting
 
 
 class Session:
     """One pass over the cell, caused by one Tick."""
 
-    __slots__ = ("admitted", "evicted", "started", "state")
+    __slots__ = ("_lone_key", "admitted", "evicted", "lone", "started", "state")
 
     def __init__(self, state: State) -> None:
         self.state = state
+        # admitted and not in line yet: placed without standing in it if nobody else is
+        self.lone: Job | None = None
+        self._lone_key: Key = ()
         self.admitted: list[Job] = []  # in this cycle, in order
         self.started = 0  # pods allocated or backfilled
         self.evicted = 0
+
+    def let_in(self, job: Job, key: Key) -> None:
+        """A job has been admitted; `key` is its place in line, where any former lone job stands."""
+        assert self.lone is None
+        self.lone = job
+        self._lone_key = key
+
+    def line_lone(self) -> None:
+        """Let the lone job, if there is one, stand in line and count as demand."""
+        job = self.lone
+        if job is not None:
+            self.lone = None
+            quota.claim(self.state, job)
+            self.state.indexes.inqueue.add(job, self._lone_key, FRESH)
 
 
 class QueueOrder:

@@ -272,7 +272,7 @@ def _add_job(state: State, row: _JobRow) -> None:
             RoleState(r.replicas, r.fresh, list(r.returned) or None, r.live, r.succeeded)
             for r in row.states
         ],
-        None,
+        {} if any(r.fresh for r in row.states) else None,  # none: never placed
         dict(row.attempts) or None,
         dict(row.failures) or None,
         row.avoid,

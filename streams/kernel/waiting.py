@@ -22,6 +22,9 @@ from heapq import heappop, heappush, heapreplace
 from ganger.streams.kernel.entities import Alike, Group, Job, Key
 from ganger.streams.kernel.resources import JobShape, Need
 
+EMPTIES_MAX = 4096
+"""Groups may lose their last job so often before empty ones are forgotten."""
+
 FRESH, GROWING, UNIQUE = 0, 1, 2
 """Looks; a unique one is UNIQUE + the job's seq."""
 
@@ -57,11 +60,12 @@ class Waiting:
     __slots__ = (
         "_alike",
         "_by_pod",
+        "_empties",
         "_failed",
         "_jobs",
-        "_limited",
         "active",
         "growth",
+        "limited",
         "lines",
         "open_count",
     )
@@ -74,9 +78,10 @@ class Waiting:
         self.active: dict[int, Line] = {}  # lines that have heads
         self.open_count = 0  # groups with jobs that may be offered
         self.growth = Growth()
+        self._empties = 0  # groups that lost their last job since the last purge
         self._alike: dict[tuple[JobShape, int], Alike] = {}
         self._failed: list[tuple[int, Alike]] = []  # by fewest milli-cards that would wake it
-        self._limited: dict[int, list[Group]] = {}  # by the queue whose limit stops them
+        self.limited: dict[int, list[Group]] = {}  # by the queue whose limit stops them
 
     # ---- joining and leaving ------------------------------------------------------------------
 
@@ -125,8 +130,9 @@ class Waiting:
             group.keys.clear()
             if not (alike.has_failed or group.is_limited):
                 self.open_count -= 1
-            if not group.is_limited:
-                self._drop(group)
+            self._empties += 1
+            if self._empties > EMPTIES_MAX:
+                self._purge()
         if not line.count:
             for _, other in line.heads:
                 other.listed = None
@@ -179,21 +185,22 @@ class Waiting:
         assert not group.alike.has_failed and not group.is_limited, group
         self.open_count -= 1
         group.is_limited = True
-        self._limited.setdefault(queue, []).append(group)
+        self.limited.setdefault(queue, []).append(group)
+
+    def is_stopped(self, job: Job) -> bool:
+        """Whether a job like this one, that has nothing yet, would not be offered in its queue."""
+        alike = self._alike.get((job.shape, FRESH))
+        if alike is None:
+            return False
+        group = alike.groups.get(job.queue)
+        return alike.has_failed or (group is not None and group.is_limited)
 
     def relent(self, queue: int) -> None:
         """`queue` gave something back, or its limits changed."""
-        for group in self._limited.pop(queue, ()):
+        for group in self.limited.pop(queue, ()):
             group.is_limited = False
             if group.count:
                 self._reopen(group)
-            else:
-                self._drop(group)
-
-    @property
-    def has_limited(self) -> bool:
-        """Whether any group is stopped by a queue's limit."""
-        return bool(self._limited)
 
     @property
     def has_failed(self) -> bool:
@@ -234,15 +241,12 @@ class Waiting:
         for _, alike in self._failed:
             self._wake(alike)
         self._failed.clear()
-        for queue in sorted(self._limited):
+        for queue in sorted(self.limited):
             self.relent(queue)
         self.growth = Growth()
 
     def _wake(self, alike: Alike) -> None:
         alike.has_failed = False
-        if not alike.groups:
-            del self._alike[(alike.shape, alike.look)]
-            return
         for group in alike.groups.values():
             if group.count and not group.is_limited:
                 self._reopen(group)
@@ -258,11 +262,15 @@ class Waiting:
         else:
             self.active[group.queue] = self.lines[group.queue]
 
-    def _drop(self, group: Group) -> None:
-        alike = group.alike
-        del alike.groups[group.queue]
-        if not (alike.groups or alike.has_failed):
-            del self._alike[(alike.shape, alike.look)]
+    def _purge(self) -> None:
+        """Forget groups without jobs, kept for a while since their like often comes again."""
+        self._empties = 0
+        for place, alike in list(self._alike.items()):
+            for queue, group in list(alike.groups.items()):
+                if not (group.count or group.is_limited or group.listed):
+                    del alike.groups[queue]
+            if not (alike.groups or alike.has_failed):
+                del self._alike[place]
 
     def _needs(self, shape: JobShape) -> tuple[Need, ...]:
         return shape.pod_needs if self._by_pod else shape.min_needs

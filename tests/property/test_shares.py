@@ -14,7 +14,7 @@ MANY = settings(max_examples=400, deadline=None, derandomize=True)
 
 
 def level_shares(total: int, group: list[Claim]) -> list[Fraction]:
-    """The definition: raise one level until all is given, each claim getting weight x level in its bounds.
+    """The definition: raise a level until all is given; a claim gets weight x level in its bounds.
 
     Floors that alone exceed the total are scaled down instead.
     """
@@ -32,14 +32,14 @@ def level_shares(total: int, group: list[Claim]) -> list[Fraction]:
         ]
 
     turns = sorted(
-        {Fraction(bound, c.weight) for f, c in zip(floors, group, strict=True) for bound in (f, c.cap)}
+        {
+            Fraction(bound, c.weight)
+            for f, c in zip(floors, group, strict=True)
+            for bound in (f, c.cap)
+        }
     )
     below = max((t for t in turns if sum(given_at(t)) <= total), default=Fraction(0))
-    rising = [
-        c.weight
-        for f, c in zip(floors, group, strict=True)
-        if f <= c.weight * below < c.cap
-    ]
+    rising = [c.weight for f, c in zip(floors, group, strict=True) if f <= c.weight * below < c.cap]
     rest = total - sum(given_at(below))
     return given_at(below + (rest / sum(rising) if rising else 0))
 

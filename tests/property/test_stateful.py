@@ -1,7 +1,7 @@
-"""A cell driven by any order of requests, facts, faults, repeats and late facts, against the auditor.
+"""A cell driven by any order of requests, facts, faults, repeats, late facts, against the auditor.
 
-`GANGER_PROFILE=deep` looks longer; the default is derandomised, so a run on an unchanged tree is the
-same run.
+`GANGER_PROFILE=deep` looks longer; the default is derandomised, so a run on an unchanged tree is
+the same run.
 """
 
 import os
@@ -23,7 +23,7 @@ KEYS = tuple(f"j{i}" for i in range(12))
 
 DEEP = os.environ.get("GANGER_PROFILE") == "deep"
 PROFILE = settings(
-    max_examples=2_000 if DEEP else 100,
+    max_examples=2_000 if DEEP else 250,
     stateful_step_count=80 if DEEP else 40,
     deadline=None,
     derandomize=not DEEP,
@@ -42,7 +42,9 @@ requests = st.one_of(
         milli=st.sampled_from((300, 500)),
         card_memory=st.sampled_from((0, 30_000, 50_000)),
     ),
-    st.builds(dict, cpu=st.sampled_from((0, 2_000)), resources=st.sampled_from(((), (("nic", 1),)))),
+    st.builds(
+        dict, cpu=st.sampled_from((0, 2_000)), resources=st.sampled_from(((), (("nic", 1),)))
+    ),
     st.builds(dict, cards=st.just(1), models=st.just(("B",))),
 )
 
@@ -187,9 +189,7 @@ class CellMachine(RuleBasedStateMachine):
     )
     def configure(self, name: str, limit: dict[str, int] | None, state: QueueState) -> None:
         parent = "top" if name in ("a", "b") else ""
-        self.ask(
-            b.queue(name, parent=parent, capability=limit, state=state, time_ns=self.now)
-        )
+        self.ask(b.queue(name, parent=parent, capability=limit, state=state, time_ns=self.now))
 
     @rule(
         name=st.sampled_from(NODES),

@@ -1,4 +1,4 @@
-"""Whatever a statement did, after discard the cell is what it was; after rollback, what it was at the mark."""
+"""Whatever a statement did, discard leaves the cell as it was, and rollback as at the mark."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

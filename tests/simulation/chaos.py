@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from support.chaos import Chaos, ChaosFailed, run_seed  # noqa: E402
+from support.chaos import Chaos, ChaosFailed, run_seed
 
 
 def main() -> int:

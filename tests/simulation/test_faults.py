@@ -1,4 +1,4 @@
-"""Seeded clusters under faults: the kernel keeps its promises, and all jobs end once the faults stop."""
+"""Seeded clusters under faults: promises are kept, and all jobs end once the faults stop."""
 
 import os
 import subprocess

@@ -1,8 +1,8 @@
 """The auditor: a slow, independent model of what the kernel promises.
 
-It watches records and the decisions they led to, keeps its own book of the cell (`auditor_facts`) and
-raises `PromiseBroken` at the first decision that should not have been, or that is missing. It reads
-nothing of the kernel. Call `watch` once per record, in order.
+It watches records and the decisions they led to, keeps its own book of the cell (`auditor_facts`)
+and raises `PromiseBroken` at the first decision that should not have been, or that is missing. It
+reads nothing of the kernel. Call `watch` once per record, in order.
 
 Promises about one cycle as a whole (gangs, order, idle capacity) are in `auditor_cycle`.
 """
@@ -114,7 +114,7 @@ class Auditor:
         if record.event_id:
             if record.event_id in facts.event_ids:
                 return True
-            facts.event_ids[record.event_id] = facts.clock_ns
+            facts.event_ids[record.event_id] = self.now_ns
         return False
 
     def _check_refusal(self, record: r.Record, decision: Decision) -> None:
@@ -172,7 +172,9 @@ class Auditor:
         facts = self.facts
         old = facts.jobs.get(record.job)
         if old is not None:
-            promise(old.is_old, "a key is free again once its job ended and its ttl is over", record)
+            promise(
+                old.is_old, "a key is free again once its job ended and its ttl is over", record
+            )
         classes = facts.policy.priority_classes if facts.policy else ()
         named = {c.name: c.priority for c in classes}
         job = facts.jobs[record.job] = JobFacts(
@@ -201,9 +203,7 @@ class Auditor:
             job.is_held = record.held
         for scale in record.scale:
             job.roles = tuple(
-                structs.replace(
-                    role, replicas=scale.replicas, min_available=scale.min_available
-                )
+                structs.replace(role, replicas=scale.replicas, min_available=scale.min_available)
                 if role.name == scale.role
                 else role
                 for role in job.roles
@@ -279,7 +279,8 @@ class Auditor:
             due = job.ended_ns + (ttl if job.ttl_ns < 0 else job.ttl_ns)
             job.is_old = job.is_old or (bool(job.outcome) and due <= record.time_ns)
         oldest = record.time_ns - facts.setting("event_id_ns", 600 * 10**9)
-        facts.event_ids = {e: at for e, at in facts.event_ids.items() if at > oldest}
+        while facts.event_ids and next(iter(facts.event_ids.values())) <= oldest:
+            del facts.event_ids[next(iter(facts.event_ids))]  # in the order in which they came
 
     # ---- what decisions say ---------------------------------------------------------------------
 
@@ -300,7 +301,9 @@ class Auditor:
             return
         audit = CycleAudit(facts, decisions)
         for decision in decisions[len(timely) :]:
-            promise(decision.time_ns == facts.clock_ns, "a cycle has the time of its Tick", decision)
+            promise(
+                decision.time_ns == facts.clock_ns, "a cycle has the time of its Tick", decision
+            )
             audit.before(decision)
             self._watch_decision(decision)
             audit.after(decision)
@@ -317,7 +320,7 @@ class Auditor:
 
     def _watch_admit(self, job: JobFacts, decision: Decision) -> None:
         promise(isinstance(self._record, r.Tick), "jobs are admitted by cycles", decision)
-        promise(job.claims, "ADMIT is of jobs that wait for their minimum", decision)
+        promise(job.is_unplaced, "ADMIT is of jobs that wait for their minimum", decision)
 
     def _watch_placed(self, job: JobFacts, decision: Decision) -> None:
         facts = self.facts
@@ -331,7 +334,9 @@ class Auditor:
         promise(pod in job.pending(role), "only a pod that is to be placed is", decision)
         number = job.last_number.get(pod, 0) + 1
         promise(decision.attempt == number, "attempts are numbered 1, 2, 3", decision)
-        cards = tuple(c for span in decision.cards for c in range(span.first, span.first + span.count))
+        cards = tuple(
+            c for span in decision.cards for c in range(span.first, span.first + span.count)
+        )
         attempt = AttemptFacts(job, pod, number, decision.node, cards, facts.clock_ns)
         self._check_place(attempt, decision)
         facts.nodes[decision.node].attempts[(job.seq, pod, number)] = attempt
@@ -340,7 +345,7 @@ class Auditor:
         if decision.kind is K.ALLOCATE or all(
             list(amounts_of(one.request)) == ["pods"] for one in job.roles
         ):
-            job.claims = False
+            job.is_unplaced = False
         self._check_limits(attempt, request, decision)
 
     def _check_place(self, attempt: AttemptFacts, decision: Decision) -> None:
@@ -394,7 +399,9 @@ class Auditor:
         promise(attempt is not None, "only live attempts are evicted", decision)
         assert attempt is not None
         promise(attempt.evicted_seq < 0, "an attempt is evicted once", decision)
-        cards = tuple(c for span in decision.cards for c in range(span.first, span.first + span.count))
+        cards = tuple(
+            c for span in decision.cards for c in range(span.first, span.first + span.count)
+        )
         same = (decision.node, cards) == (attempt.node, attempt.cards)
         promise(same, "an eviction names the place of its attempt", decision)
         promise(self._has_cause(attempt, decision), "evictions have a cause", decision)
@@ -453,16 +460,16 @@ class Auditor:
                 promise(job.outcome == "ALL_PODS_SUCCEEDED", "success is said so", job.key)
             else:
                 promise(job.outcome == job.ending, "an end has its reason", (job.key, job.ending))
-                job.claims = False
-            job.claims = job.claims and not over
+                job.is_unplaced = False
+            job.is_unplaced = job.is_unplaced and not over
 
     def _check_unfinished(self, job: JobFacts) -> None:
         if job.ending:
             told = all(a.evicted_seq >= 0 for a in job.live.values())
             promise(told, "attempts of an ending job are told to end", job.key)
-            job.claims = False
+            job.is_unplaced = False
         elif job.is_admitted and not job.live:
-            job.claims = True  # it waits for its minimum, as at first
+            job.is_unplaced = True  # it waits for its minimum, as at first
 
     def _in_order_of_dependence(self) -> list[JobFacts]:
         """Unsettled jobs, oldest first: a job depends on older ones only."""

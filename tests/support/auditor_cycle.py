@@ -1,8 +1,8 @@
-"""What the auditor holds a whole cycle to: admission, order, gangs, and no idle room beside one who waits.
+"""What the auditor holds a cycle to: admission, order, gangs, no idle room beside one who waits.
 
-Room is counted by brute force, each node on its own, which is exact for equal pods. For a job that needs
-pods of several roles at once it is not, so there only the cases are held against the kernel that a
-single pod would settle.
+Room is counted by brute force, each node on its own, which is exact for equal pods. For a job that
+needs pods of several roles at once it is not, so there only the cases are held against the kernel
+that a single pod would settle.
 """
 
 from ganger.schemas.decisions import Decision
@@ -16,8 +16,9 @@ PLACED = (DecisionKind.ALLOCATE, DecisionKind.BACKFILL)
 class CycleAudit:
     """One cycle, decision by decision: `before` comes before its effect, `after` after it.
 
-    Jobs are admitted before any is placed. ADMIT is said, last, of those that still wait; who is placed at
-    once was admitted just the same. So the gate is judged first, by all that the cycle admitted.
+    Jobs are admitted before any is placed. ADMIT is said, last, of those that still wait; who is
+    placed at once was admitted just the same. So the gate is judged first, by all that the cycle
+    admitted.
     """
 
     def __init__(self, facts: CellFacts, decisions: list[Decision]) -> None:
@@ -55,7 +56,7 @@ class CycleAudit:
     def close(self, decision: Decision) -> None:
         """The cycle is over."""
         facts = self.facts
-        unsaid = [key for key in self.unsaid if facts.jobs[key].claims]
+        unsaid = [key for key in self.unsaid if facts.jobs[key].is_unplaced]
         promise(not unsaid, "admission of who still waits is said", unsaid)
         promise(decision.started_count == self.started, "a cycle counts what it started", decision)
         waiting = sum(1 for job in facts.jobs.values() if _waits(job))
@@ -78,7 +79,7 @@ class CycleAudit:
         asks = "enqueue" in facts.actions()
         for job in self.admitted:
             promise(facts.may_start(job), "who may not start is not admitted", job.key)
-            job.is_admitted = job.claims = True
+            job.is_admitted = job.is_unplaced = True
         left = [o for o in facts.jobs.values() if not o.is_admitted and facts.may_start(o)]
         if not facts.actions():
             promise(not self.admitted, "without actions nobody is admitted", self.admitted)
@@ -162,7 +163,7 @@ class CycleAudit:
 
 def _waits(job: JobFacts) -> bool:
     """Whether the job is pending or admitted and not placed."""
-    return not job.outcome and not job.ending and (not job.is_admitted or job.claims)
+    return not job.outcome and not job.ending and (not job.is_admitted or job.is_unplaced)
 
 
 def _busy(facts: CellFacts, queue: str) -> dict[str, int]:

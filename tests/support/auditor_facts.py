@@ -1,7 +1,7 @@
 """What the auditor knows of a cell: nodes, queues, jobs and attempts, from records alone.
 
-Plain and slow on purpose: every number is counted anew from the attempts when it is asked for. Nothing
-of the kernel is used; only the records' types are.
+Plain and slow on purpose: every number is counted anew from the attempts when it is asked for.
+Nothing of the kernel is used; only the records' types are.
 """
 
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ class JobFacts:
     waits_for: list["JobFacts"] = field(default_factory=list)
     not_before_ns: int = 0
     is_admitted: bool = False
-    claims: bool = False  # its minimum counts as admitted demand
+    is_unplaced: bool = False  # admitted, and not one pod placed in turn since
     live: dict[int, AttemptFacts] = field(default_factory=dict)
     succeeded: dict[int, bool] = field(default_factory=dict)
     last_number: dict[int, int] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class JobFacts:
         return [p for p in self.pods(role) if p not in self.live and p not in self.succeeded]
 
     def held(self, role: int, leaving_counts: bool) -> int:
-        """Pods of a role that count for its minimum: running ones, ended ones, zero-request ones."""
+        """Pods of a role that count for its minimum: running, ended and zero-request ones."""
         count = sum(1 for pod in self.pods(role) if pod in self.succeeded)
         for pod in self.pods(role):
             attempt = self.live.get(pod)
@@ -112,14 +112,14 @@ class JobFacts:
         return bool(self.ending) or not any(self.pending(i) for i in range(len(self.roles)))
 
     def minimum(self) -> dict[str, int]:
-        """Resources of its smallest start: role minimums, the rest from roles in order."""
+        """Resources of its smallest start: role minimums, the rest from the smallest pods."""
         counts = [role.min_available for role in self.roles]
-        short = self.least() - sum(counts)
+        for i in sorted(range(len(counts)), key=lambda i: _size(self.roles[i].request)):
+            short = max(0, self.least() - sum(counts))
+            counts[i] += min(short, self.roles[i].replicas - counts[i])
         total: dict[str, int] = {}
-        for i, spec in enumerate(self.roles):
-            counts[i] += max(0, min(short, spec.replicas - counts[i]))
-            short -= counts[i] - spec.min_available
-            add(total, amounts_of(spec.request), counts[i])
+        for role, count in zip(self.roles, counts, strict=True):
+            add(total, amounts_of(role.request), count)
         return {name: count for name, count in total.items() if count}
 
 
@@ -195,6 +195,11 @@ def amounts_of(request: r.PodRequest) -> dict[str, int]:
     for amount in request.resources:
         asked[amount.resource] = amount.count
     return {name: count for name, count in asked.items() if count}
+
+
+def _size(request: r.PodRequest) -> tuple[int, int, int]:
+    asked = amounts_of(request)
+    return asked.get("cards_milli", 0), request.cpu_milli, request.memory_mib
 
 
 def is_zero(request: r.PodRequest) -> bool:
@@ -310,10 +315,14 @@ class CellFacts:
         return total
 
     def admitted(self, queue: str) -> dict[str, int]:
-        """Minimums of the jobs of a subtree that are admitted and not placed. Empty: of the cell."""
+        """Minimums of the admitted jobs of a subtree that could be placed and are not.
+
+        Who is held or backs off keeps nobody out. Empty: of the cell.
+        """
         total: dict[str, int] = {}
         for job in self.jobs.values():
-            if job.claims and (not queue or queue in self.chain(job.queue)):
+            is_below = not queue or queue in self.chain(job.queue)
+            if job.is_unplaced and is_below and self.may_start(job):
                 add(total, job.minimum(), 1)
         return total
 

@@ -1,9 +1,10 @@
-"""A virtual cluster with faults, from one seed: hosts that run attempts, report them, fail and return.
+"""A virtual cluster with faults, from one seed: hosts run attempts, report them, fail and return.
 
-Everything that happens is drawn from the seed: the same seed and number of steps give the same records on
-any machine. Hosts carry out decisions and report facts, which arrive late, twice and in another order; hosts
-fall silent, come back, reboot; cards fail; operators cordon, drain, hold, scale, cancel and change queues
-and policy. After each record the auditor watches, and the kernel's own invariants are checked.
+Everything that happens is drawn from the seed: the same seed and number of steps give the same
+records on any machine. Hosts carry out decisions and report facts, which arrive late, twice and in
+another order; hosts fall silent, come back, reboot; cards fail; operators cordon, drain, hold,
+scale, cancel and change queues and policy. After each record the auditor watches, and the kernel's
+own invariants are checked.
 """
 
 import random
@@ -285,9 +286,7 @@ class Chaos:
         key = f"job-{self.random.randint(0, 60)}" if self.random.random() < 0.3 else None
         key = key or f"job-{len(self.jobs)}"
         queue = self.random.choice([q.queue for q in self.queues if q.queue != "top"])
-        record = draw_job(
-            self.random, key, queue, self._unfinished(), self._event_id(), self._now
-        )
+        record = draw_job(self.random, key, queue, self._unfinished(), self._event_id(), self._now)
         self._twice(record)
         if key not in self.jobs:
             self.jobs.append(key)
@@ -387,12 +386,16 @@ class Chaos:
         gone = self.random.random() < 0.3
         event = self._event_id()
         self.put(
-            r.ReservationRequested(self._now, event, None, name, "ops", nodes, 0, since, until, gone)
+            r.ReservationRequested(
+                self._now, event, None, name, "ops", nodes, 0, since, until, gone
+            )
         )
 
     def act_queue(self) -> None:
         config = self.random.choice(self.queues)
-        limits = self.random.choice(((), (("cards_milli", 4000),), (("cpu_milli", 6000), ("pods", 3))))
+        limits = self.random.choice(
+            ((), (("cards_milli", 4000),), (("cpu_milli", 6000), ("pods", 3)))
+        )
         capability = tuple(r.Amount(name, count) for name, count in limits)
         state = self.random.choice((QueueState.OPEN, QueueState.OPEN, QueueState.CLOSED))
         if config.queue != "top" and self.random.random() < 0.2:
@@ -477,7 +480,8 @@ def run_seed(seed: int, steps: int, *, check_every: int = 1) -> Chaos:
     except (AssertionError, LookupError, ArithmeticError) as error:
         seq = len(chaos.cell.records) - 1
         raise ChaosFailed(
-            f"seed {seed}, step {chaos.step_number}, record {seq}: {type(error).__name__}: {error}\n"
+            f"seed {seed}, step {chaos.step_number}, record {seq}: "
+            f"{type(error).__name__}: {error}\n"
             f"repeat it: python tests/simulation/chaos.py --seed {seed} --steps {steps}"
         ) from error
     return chaos

@@ -1,137 +1,157 @@
-"""Decisions as short lines, and the records that scenarios need beside those of `builders`."""
+"""Short histories of a cell, one per matter, for the recorded corpus. In each all jobs end."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
 from ganger.schemas import records as r
-from ganger.schemas.decisions import Decision
-from ganger.schemas.enums import DecisionKind, Phase
-from ganger.streams.kernel.entities import Job, Node, Queue
-from support.builders import Cell, report
-
-OF_PODS = (DecisionKind.ALLOCATE, DecisionKind.BACKFILL, DecisionKind.EVICT)
-QUIET = (DecisionKind.ADMIT, DecisionKind.CYCLE_CLOSED)
-
-
-def line(decision: Decision) -> str:
-    """`EVICT job/pod#attempt@node REASON`, or `FINISH job REASON` where no pod is meant."""
-    kind, reason = decision.kind.name, decision.reason.name
-    if decision.kind in OF_PODS:
-        pod = f"{decision.job}/{decision.pod}#{decision.attempt}@{decision.node}"
-        return f"{kind} {pod} {reason}"
-    return f"{kind} {decision.job} {reason}"
+from ganger.schemas.enums import (
+    FailureKind,
+    QueueState,
+    SelectorOperator,
+    TaintEffect,
+    TolerationOperator,
+)
+from support.builders import SECOND, Cell, node, policy, queue, report, role
+from support.chaos import run_seed
 
 
-def said(decisions: Iterable[Decision]) -> list[str]:
-    """All of them but admissions and closings, as lines."""
-    return [line(d) for d in decisions if d.kind not in QUIET]
+def gang() -> Cell:
+    """A gang that waits for room, one with role minimums, an elastic one, one that never fits."""
+    cell = Cell("gang").start(node("a", 4), node("b", 4, island=2))
+    cell.submit("first", role(replicas=3, cards=2))
+    cell.submit("whole", role(replicas=2, cards=4))
+    cell.submit("roles", role("ps", 1, cpu=1000), role("worker", 4, 2, cards=1))
+    cell.submit("elastic", role(replicas=8, minimum=2, cards=1))
+    cell.submit("huge", role(replicas=3, cards=4), minimum=3)
+    cell.tick()
+    for pod in range(3):
+        cell.started("first", pod)
+        cell.succeeded("first", pod)
+    cell.tick()
+    cell.cancel("huge")
+    return _end_all(cell)
 
 
-def places(decisions: Iterable[Decision]) -> list[str]:
-    """`job/pod@node` of the placements, in order."""
-    kinds = (DecisionKind.ALLOCATE, DecisionKind.BACKFILL)
-    return [f"{d.job}/{d.pod}@{d.node}" for d in decisions if d.kind in kinds]
+def retries() -> Cell:
+    """Failures with backoff and limit, a start that fails, one that never comes, a late fact."""
+    rules = policy(settings={"start_timeout_ns": str(30 * SECOND)})
+    cell = Cell("retries").start(node("a", 2), node("b", 2), rules=rules)
+    cell.submit("again", retries=2, backoff_ns=4 * SECOND)
+    cell.submit("hangs", retries=1)
+    cell.submit("never", role(replicas=2, cards=1))
+    cell.tick()
+    cell.started("again")
+    cell.failed("again")
+    cell.tick(2)
+    cell.tick(3)
+    cell.failed("again", attempt=2, failure=FailureKind.START_FAILED)
+    cell.succeeded("again", attempt=1)
+    cell.tick(9)
+    cell.failed("never", 1)
+    cell.released("never")
+    cell.tick(40)
+    cell.released("hangs")
+    cell.tick()
+    return _end_all(cell)
 
 
-def cards(decisions: Iterable[Decision]) -> list[list[int]]:
-    """The cards of each placement."""
-    kinds = (DecisionKind.ALLOCATE, DecisionKind.BACKFILL)
-    return [
-        [card for span in d.cards for card in range(span.first, span.first + span.count)]
-        for d in decisions
-        if d.kind in kinds
-    ]
+def node_faults() -> Cell:
+    """Loss, return with and without a reboot, a failed card, cordon, drain, a reservation."""
+    cell = Cell("node-faults").start(node("a", 4), node("b", 4), node("c", 4))
+    for name in ("x", "y", "z"):
+        cell.submit(name, role(replicas=2, cards=2))
+    cell.tick()
+    now = cell.now_ns
+    cell.put(r.NodeLost(now, "", None, "a", 1, 30 * SECOND))
+    cell.put(r.NodeCordoned(now, "", None, "c", "ops"))
+    cell.tick()
+    cell.put(r.NodeReturned(now, "", None, report("a", 4, attempts=[("x", 0, 1)])))
+    cell.put(node("b", 4, now, failed=(0,)))
+    cell.tick()
+    cell.put(r.NodeLost(now, "", None, "a", 1, 30 * SECOND))
+    cell.put(r.NodeReturned(now, "", None, report("a", 4, boot="boot-2", handled=cell.state.cause)))
+    cell.put(r.NodeDrained(now, "", None, "b", "ops", 0))
+    until = cell.now_ns + 3 * SECOND
+    keep = r.ReservationRequested(now, "", None, "keep", "ops", ("a",), 0, now, until, False)
+    cell.put(keep)
+    cell.tick()
+    for name in ("b", "c"):
+        cell.put(r.NodeUncordoned(now, "", None, name, "ops"))
+    cell.put(node("b", 4, now, handled=cell.state.cause))
+    cell.tick(5)
+    return _end_all(cell)
 
 
-def started_jobs(decisions: Iterable[Decision]) -> list[str]:
-    """Keys of the jobs that got a pod placed, in order, each once."""
-    return list(dict.fromkeys(place.split("/")[0] for place in places(decisions)))
-
-
-def admitted_jobs(decisions: Iterable[Decision]) -> list[str]:
-    """Keys of the jobs that were admitted, in order."""
-    return [d.job for d in decisions if d.kind is DecisionKind.ADMIT]
-
-
-def job_of(cell: Cell, key: str) -> Job:
-    """A job that the cell remembers."""
-    return cell.state.jobs[cell.state.job_by_key[key]]
-
-
-def phase_of(cell: Cell, key: str) -> Phase:
-    """The phase of a job that the cell remembers."""
-    return job_of(cell, key).phase
-
-
-def node_of(cell: Cell, name: str) -> Node:
-    """A node of the cell."""
-    return cell.state.nodes[cell.state.node_by_name[name]]
-
-
-def queue_of(cell: Cell, name: str) -> Queue:
-    """A queue of the cell."""
-    return cell.state.queues[cell.state.queue_by_name[name]]
-
-
-def lose(cell: Cell, name: str, claim: int | None = None) -> list[Decision]:
-    """The node fell silent, as the latest intake says."""
-    known = cell.state.claim if claim is None else claim
-    return cell.put(r.NodeLost(cell.now_ns, "", None, name, known, 60))
-
-
-def give_back(cell: Cell, name: str, number: int = 8, **facts: object) -> list[Decision]:
-    """A lost node reports again; facts as `report` takes them."""
-    return cell.put(r.NodeReturned(cell.now_ns, "", None, report(name, number, **facts)))  # type: ignore[arg-type]
-
-
-def say_again(cell: Cell, name: str, number: int = 8, **facts: object) -> list[Decision]:
-    """A node reports something new; facts as `report` takes them."""
-    return cell.put(r.NodeChanged(cell.now_ns, "", None, report(name, number, **facts)))  # type: ignore[arg-type]
-
-
-def cordon(cell: Cell, name: str) -> list[Decision]:
-    """No new pods on the node."""
-    return cell.put(r.NodeCordoned(cell.now_ns, "", None, name, "me"))
-
-
-def uncordon(cell: Cell, name: str) -> list[Decision]:
-    """End of cordon and drain."""
-    return cell.put(r.NodeUncordoned(cell.now_ns, "", None, name, "me"))
-
-
-def drain(cell: Cell, name: str) -> list[Decision]:
-    """No pods on the node."""
-    return cell.put(r.NodeDrained(cell.now_ns, "", None, name, "me", 0))
-
-
-def adopt(
-    cell: Cell,
-    job: str,
-    pod: int,
-    name: str,
-    *,
-    first: int = 0,
-    count: int = 1,
-    milli: int = 0,
-    attempt: int = 1,
-    queue: str = "q",
-    cpu: int = 0,
-) -> list[Decision]:
-    """A pod that ran before ganger came holds `count` cards from `first`, or a share of one."""
-    spans = (r.CardSpan(first, count),) if count else ()
-    started = cell.now_ns - 10**9
-    return cell.put(
-        r.PodAdopted(
-            cell.now_ns, "", None, job, "worker", queue, "u", "", 0, pod, attempt, name, spans,
-            milli, 0, cpu, 0, started, 0,
-        )
-    )  # fmt: skip
-
-
-def reserve(
-    cell: Cell, name: str, *nodes: str, after_s: int = 0, until_s: int = 0, cancelled: bool = False
-) -> list[Decision]:
-    """Keep nodes free from `after_s` to `until_s` seconds from now."""
-    start, end = cell.now_ns + after_s * 10**9, cell.now_ns + until_s * 10**9
-    return cell.put(
-        r.ReservationRequested(cell.now_ns, "", None, name, "me", nodes, 0, start, end, cancelled)
+def queues() -> Cell:
+    """Weights, a guarantee, nested capability, a queue closed and one that drains, priorities."""
+    cell = Cell("queues").start(
+        queue("top", capability={"cards_milli": 6000}),
+        queue("a", parent="top", weight=3),
+        queue("b", parent="top", guarantee={"cards_milli": 2000}),
+        queue("c", weight=2, deserved={"cards_milli": 4000}),
+        node("n", 8),
+        rules=policy(classes=(("high", 9),)),
     )
+    for i in range(6):
+        cell.submit(f"a{i}", role(cards=1, cpu=500), queue="a")
+        cell.submit(f"b{i}", role(cards=2), queue="b", priority=i % 2)
+        cell.submit(f"c{i}", role(cards=1), queue="c", priority_class="high" if i > 3 else "")
+    cell.tick()
+    cell.put(queue("b", parent="top", state=QueueState.DRAINING))
+    cell.put(queue("c", weight=5, state=QueueState.CLOSED))
+    cell.submit("refused", queue="c")
+    cell.succeeded("a0")
+    cell.tick()
+    cell.put(queue("b", parent="top"), queue("top"))
+    return _end_all(cell)
+
+
+def shares() -> Cell:
+    """Shared cards with memory, models, labels and taints, other resources, zero-request pods."""
+    taint = r.Taint("team", "x", TaintEffect.NO_SCHEDULE)
+    bears = r.Toleration("team", TolerationOperator.EQUAL, "x", TaintEffect.UNKNOWN)
+    near = r.Selector("zone", SelectorOperator.IN, ("east",))
+    cell = Cell("shares").start(
+        node("a", 2, model="A", resources=(("nic", 2),), labels=(("zone", "east"),)),
+        node("b", 2, model="B", taints=(taint,), slots=4),
+    )
+    cell.submit("half", role(replicas=3, milli=500, card_memory=30_000))
+    cell.submit("third", role(replicas=2, milli=330, card_memory=60_000))
+    cell.submit("near", role(cards=1, selectors=(near,), resources=(("nic", 1),)))
+    cell.submit("bears", role(cards=1, models=("B",), tolerations=(bears,)))
+    cell.submit("nothing", role(replicas=3))
+    cell.submit("mixed", role("zero", 2), role("card", 1, cards=2))
+    cell.tick()
+    return _end_all(cell)
+
+
+def mixed() -> Cell:
+    """A cluster under faults of every kind."""
+    return run_seed(17, 40, check_every=100).cell
+
+
+def _end_all(cell: Cell) -> Cell:
+    """Let every attempt end well, cycle after cycle, until no job is left."""
+    for _ in range(40):
+        for host in cell.state.nodes:
+            for pod in [one for _, one in sorted(host.pods.items())]:
+                key = cell.state.jobs[pod.job].request.job
+                if pod.evict_seq >= 0:
+                    cell.released(key, pod.index, pod.attempt)
+                else:
+                    cell.started(key, pod.index, pod.attempt)
+                    cell.succeeded(key, pod.index, pod.attempt)
+        cell.tick(10)
+        if not any(host.pods for host in cell.state.nodes) and not cell.state.waiting_count:
+            return cell
+    left = [job.request.job for job in cell.state.jobs.values() if not job.ended_ns]
+    raise AssertionError(f"{cell.state.cell}: these jobs never end: {left}")
+
+
+SCENARIOS: dict[str, Callable[[], Cell]] = {
+    "gang": gang,
+    "retries": retries,
+    "node-faults": node_faults,
+    "queues": queues,
+    "shares": shares,
+    "mixed": mixed,
+}

@@ -16,10 +16,15 @@ def run(session: Session) -> None:
     state = session.state
     waiting = state.indexes.inqueue
     waiting.wake()
+    statement = Statement(state)
+    lone = session.lone
+    if lone is not None and (waiting.open_count or waiting.is_stopped(lone)):
+        session.line_lone()
+    elif lone is not None:
+        _try_lone(session, statement, lone)
     if not waiting.open_count:
         return
     order = QueueOrder(state, waiting)
-    statement = Statement(state)
     while waiting.open_count and (queue := order.best()) is not None:
         found = waiting.first(queue.index)
         if found is None:
@@ -29,6 +34,7 @@ def run(session: Session) -> None:
         refusal = place_job(state, statement, job)
         if refusal is None:
             session.started += statement.commit(job, DecisionKind.ALLOCATE, Tier.MAIN)
+            waiting.remove(job)
             _placed(state, job)
             order.served(queue)
         elif refusal.queue >= 0:
@@ -37,8 +43,25 @@ def run(session: Session) -> None:
             waiting.block(group)
 
 
+def _try_lone(session: Session, statement: Statement, job: Job) -> None:
+    """What the loop would do with the only job there is, without the line and its upkeep."""
+    state = session.state
+    refusal = place_job(state, statement, job)
+    if refusal is None:
+        session.lone = None
+        session.started += statement.commit(job, DecisionKind.ALLOCATE, Tier.MAIN)
+        _placed(state, job)
+        return
+    session.line_lone()
+    group = job.group
+    assert group is not None
+    if refusal.queue >= 0:
+        state.indexes.inqueue.block_by(group, refusal.queue)
+    else:
+        state.indexes.inqueue.block(group)
+
+
 def _placed(state: State, job: Job) -> None:
-    state.indexes.inqueue.remove(job)
     if job.shape.has_empty:
         state.indexes.zero.pop(job.seq, None)
     job.last_tier = Tier.MAIN

@@ -2,7 +2,6 @@
 
 from ganger.schemas.enums import DecisionKind, Phase
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import quota
 from ganger.streams.kernel.decide import say_of_job
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.lifecycle import move_job
@@ -26,8 +25,9 @@ def run(session: Session, asks: bool) -> None:
     order = QueueOrder(state, gate)
     # admission charges no queue, so the order of queues stays: each is served to its end
     while gate.open_count and (queue := order.best()) is not None:
-        while (found := gate.first(queue.index)) is not None:
+        while gate.open_count and (found := gate.first(queue.index)) is not None:
             job, group = found
+            session.line_lone()
             refusal = _ask(state, job) if asks else None
             if refusal is None:
                 _admit(session, job)
@@ -48,17 +48,16 @@ def _ask(state: State, job: Job) -> Refusal | None:
 
 def _admit(session: Session, job: Job) -> None:
     state = session.state
-    key, look = job.key, job.look
+    key = job.key
     assert key is not None
     state.indexes.gate.remove(job)
     move_job(state, job, Phase.INQUEUE)
-    quota.claim(state, job)
+    session.admitted.append(job)
     if job.shape.has_empty:
         line_up(state, job)
     else:
         # nothing that its key is made of has changed; lines tell their keys by identity, so a copy
-        state.indexes.inqueue.add(job, (*key[:-1], job.seq), look)
-    session.admitted.append(job)
+        session.let_in(job, (*key[:-1], job.seq))
 
 
 def say_admitted(session: Session) -> None:

@@ -20,9 +20,11 @@ def pass_time(state: State, record: Tick) -> bool:
         return False
     state.clock_ns = state.now_ns = record.time_ns
     timers = state.indexes.timers
-    while (timer := timers.due(record.time_ns)) is not None:
-        _WAKES[timer[1]](state, timer)
-    expire_event_ids(state)
+    if timers.is_due(record.time_ns):
+        while (timer := timers.due(record.time_ns)) is not None:
+            _WAKES[timer[1]](state, timer)
+    if state.event_ids:
+        expire_event_ids(state)
     return True
 
 
@@ -106,8 +108,6 @@ def _wake_reservation(state: State, timer: Timer) -> None:
 def expire_event_ids(state: State) -> None:
     """Forget request ids that are too old, or too many."""
     ids = state.event_ids
-    if not ids:
-        return
     limit = state.clock_ns - state.policy.settings.event_id_ns
     over: list[str] = []
     for event_id, seen_ns in ids.items():

@@ -5,7 +5,7 @@ import pytest
 from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.schemas.reasons import Reason
 from support.builders import Cell, node, role
-from support.scenarios import phase_of, places, said, uncordon, cordon
+from support.decision_lines import cordon, phase_of, places, said, uncordon
 
 
 def test_a_pod_that_asks_for_nothing_is_backfilled() -> None:

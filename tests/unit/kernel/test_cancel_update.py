@@ -4,7 +4,7 @@ import pytest
 
 from ganger.schemas.enums import Phase
 from support.builders import Cell, node, placed, role
-from support.scenarios import job_of, phase_of, places, queue_of, said
+from support.decision_lines import job_of, phase_of, places, queue_of, said
 
 
 def test_a_waiting_job_is_cancelled_at_once() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from ganger.schemas.enums import Phase
 from support.builders import Cell, node, role
-from support.scenarios import adopt, phase_of, places, said
+from support.decision_lines import adopt, phase_of, places, said
 
 
 def test_a_job_waits_for_all_it_depends_on() -> None:

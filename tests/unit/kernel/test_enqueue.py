@@ -4,7 +4,7 @@ import pytest
 
 from ganger.schemas.enums import Phase
 from support.builders import Cell, node, policy, queue, role
-from support.scenarios import (
+from support.decision_lines import (
     admitted_jobs,
     lose,
     phase_of,
@@ -96,9 +96,7 @@ def test_demand_of_a_cancelled_job_is_given_back() -> None:
 
 
 def test_a_queue_at_its_capability_does_not_keep_another_out() -> None:
-    cell = Cell().start(
-        queue("a", capability={"cards_milli": 2000}), queue("b"), node("n1", 8)
-    )
+    cell = Cell().start(queue("a", capability={"cards_milli": 2000}), queue("b"), node("n1", 8))
     for number in range(5):
         cell.submit(f"a{number}", queue="a")
     cell.submit("b0", queue="b")

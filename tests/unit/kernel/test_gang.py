@@ -1,10 +1,10 @@
-"""Gangs: whole or not at all, minimums of roles and of the job, what happens when members are lost."""
+"""Gangs: whole or not at all, minimums of roles and of the job, lost members."""
 
 import pytest
 
 from ganger.schemas.enums import Phase
 from support.builders import Cell, node, policy, role
-from support.scenarios import (
+from support.decision_lines import (
     drain,
     job_of,
     lose,

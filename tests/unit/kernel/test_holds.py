@@ -2,7 +2,7 @@
 
 from ganger.schemas.enums import Phase
 from support.builders import Cell, node, role
-from support.scenarios import phase_of, places, said
+from support.decision_lines import phase_of, places, said
 
 
 def test_a_job_submitted_held_waits_until_released() -> None:

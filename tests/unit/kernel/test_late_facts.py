@@ -8,7 +8,7 @@ from ganger.schemas.enums import Phase
 from ganger.streams.kernel.handlers import time as passing
 from ganger.streams.kernel.step import OutOfOrder, step
 from support.builders import SECOND, Cell, node, placed, policy, queue, role, submission
-from support.scenarios import job_of, lose, node_of, phase_of, places, said
+from support.decision_lines import job_of, lose, node_of, phase_of, places, said
 
 
 def two_attempts() -> Cell:

@@ -6,7 +6,7 @@ from ganger.schemas.enums import Phase
 from ganger.streams.kernel.entities import ENDED, LIVE
 from ganger.streams.kernel.lifecycle import JOB_MOVES, POD_MOVES, WAITING, move_job, move_pod
 from support.builders import Cell, node
-from support.scenarios import job_of
+from support.decision_lines import job_of
 
 P = Phase
 

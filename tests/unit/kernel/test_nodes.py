@@ -4,7 +4,7 @@ import pytest
 
 from ganger.schemas.enums import Phase
 from support.builders import Cell, node, placed, role
-from support.scenarios import (
+from support.decision_lines import (
     adopt,
     cards,
     cordon,

@@ -10,7 +10,7 @@ from ganger.schemas.enums import (
     TolerationOperator,
 )
 from support.builders import Cell, node, policy, role
-from support.scenarios import cards, cordon, node_of, places, said, say_again, started_jobs
+from support.decision_lines import cards, cordon, node_of, places, said, say_again, started_jobs
 
 IN, NOT_IN = SelectorOperator.IN, SelectorOperator.NOT_IN
 EXISTS, NOT_EXISTS = SelectorOperator.EXISTS, SelectorOperator.NOT_EXISTS
@@ -184,9 +184,7 @@ def test_only_healthy_cards_hold_work(health: CardHealth) -> None:
         ([], 1, False, None),
     ],
 )
-def test_islands(
-    free_islands: list[int], asked: int, same: bool, chosen: list[int] | None
-) -> None:
+def test_islands(free_islands: list[int], asked: int, same: bool, chosen: list[int] | None) -> None:
     failed = [card for card in range(8) if card not in free_islands]
     cell = Cell().start(node("n1", 8, island=4, failed=failed))
     cell.submit("j", role(cards=asked, same_island=same))

@@ -12,7 +12,7 @@ from ganger.streams.kernel.flags import ALL_FLAGS
 from ganger.streams.kernel.policies.hooks import PolicyRefused
 from ganger.streams.kernel.policies.registry import build
 from support.builders import Cell, node, policy, role
-from support.scenarios import places, said
+from support.decision_lines import places, said
 
 Change = Callable[[r.PolicyConfigured], r.PolicyConfigured]
 

@@ -8,7 +8,7 @@ from ganger.schemas import records as r
 from ganger.schemas.enums import QueueState
 from ganger.streams.kernel.quota import deserved
 from support.builders import Cell, node, policy, queue, role
-from support.scenarios import places, queue_of, said, started_jobs
+from support.decision_lines import places, queue_of, said, started_jobs
 
 UNGATED = policy("priority", "gang", "fair_share", "pack")
 

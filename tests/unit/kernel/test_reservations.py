@@ -5,7 +5,7 @@ import pytest
 from ganger.schemas import records as r
 from ganger.schemas.enums import Phase
 from support.builders import Cell, node
-from support.scenarios import node_of, phase_of, places, reserve, said, say_again
+from support.decision_lines import node_of, phase_of, places, reserve, said, say_again
 
 
 def test_a_node_takes_no_new_pods_inside_its_reservation() -> None:

@@ -8,7 +8,7 @@ from ganger.schemas.enums import DecisionKind, FailureKind, Phase
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.step import next_wake
 from support.builders import SECOND, Cell, node, placed, policy, role, submission
-from support.scenarios import job_of, phase_of, places, queue_of, said
+from support.decision_lines import job_of, phase_of, places, queue_of, said
 
 TIMEOUT = policy(settings={"start_timeout_ns": str(10 * SECOND)})
 

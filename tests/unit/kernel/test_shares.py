@@ -22,11 +22,11 @@ def water_fill(total: int, claims: list[Claim]) -> list[Fraction]:
         return [floor * total / whole if whole else Fraction(0) for floor in floors]
     if sum(caps) <= total:
         return caps
-    corners = {bound / c.weight for c, *both in zip(claims, floors, caps, strict=True) for bound in both}
+    corners = {
+        bound / c.weight for c, *both in zip(claims, floors, caps, strict=True) for bound in both
+    }
     low = max(corner for corner in corners | {Fraction(0)} if sum(at(corner)) <= total)
-    inside = [
-        i for i, c in enumerate(claims) if floors[i] <= low * c.weight < caps[i]
-    ]
+    inside = [i for i, c in enumerate(claims) if floors[i] <= low * c.weight < caps[i]]
     weight = sum(claims[i].weight for i in inside)
     level = low + (total - sum(at(low))) / weight if weight else low
     return at(level)
@@ -37,7 +37,11 @@ def test_every_share_is_within_one_unit_of_the_exact_one(seed: int) -> None:
     random = Random(seed)
     for _ in range(40):
         claims = [
-            Claim(random.randint(1, 9), random.choice((0, random.randint(0, 20))), random.randint(0, 40))
+            Claim(
+                random.randint(1, 9),
+                random.choice((0, random.randint(0, 20))),
+                random.randint(0, 40),
+            )
             for _ in range(random.randint(1, 6))
         ]
         total = random.randint(0, 120)
@@ -87,7 +91,9 @@ def test_the_largest_remainder_gets_the_rest_ties_to_the_first(
 @pytest.mark.parametrize("seed", range(10))
 def test_more_to_divide_is_less_for_nobody_by_more_than_a_unit(seed: int) -> None:
     random = Random(seed)
-    claims = [Claim(random.randint(1, 5), random.randint(0, 5), random.randint(0, 30)) for _ in range(5)]
+    claims = [
+        Claim(random.randint(1, 5), random.randint(0, 5), random.randint(0, 30)) for _ in range(5)
+    ]
     before = divide(0, claims)
     for total in range(1, 120):
         after = divide(total, claims)

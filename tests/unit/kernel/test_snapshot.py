@@ -12,7 +12,7 @@ from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.step import next_wake, step
 from support.builders import SECOND, Cell, node, policy, queue, role
-from support.scenarios import (
+from support.decision_lines import (
     adopt,
     cordon,
     drain,
@@ -121,7 +121,11 @@ def test_the_scenario_is_rich() -> None:
     state = walk(lambda state, seq: None)
     kinds = {d.kind.name for d in rich().decisions}
     assert {"ADMIT", "ALLOCATE", "BACKFILL", "EVICT", "FINISH", "CYCLE_CLOSED"} <= kinds
-    assert {type(record).__name__ for record in RECORDS} >= {"NodeLost", "PodAdopted", "NodeReturned"}
+    assert {type(record).__name__ for record in RECORDS} >= {
+        "NodeLost",
+        "PodAdopted",
+        "NodeReturned",
+    }
     assert state.next_seq == len(RECORDS) > 50
 
 

@@ -7,7 +7,7 @@ from ganger.schemas import records as r
 from ganger.schemas.enums import DecisionKind, Phase, QueueState
 from ganger.schemas.reasons import Reason
 from support.builders import Cell, node, placed, policy, queue, role, submission
-from support.scenarios import job_of, phase_of, said
+from support.decision_lines import job_of, phase_of, said
 
 GOOD = submission("j", role(cards=1))
 
@@ -56,7 +56,12 @@ def test_what_a_job_says_of_itself_must_be_possible(
     cell = Cell().start(node("n1"))
     (refused,) = cell.put(msgspec.structs.replace(GOOD, roles=roles, min_available=minimum))
     assert refused.kind is DecisionKind.REJECT
-    assert (refused.job, refused.reason, refused.asked, refused.limit) == ("j", reason, asked, limit)
+    assert (refused.job, refused.reason, refused.asked, refused.limit) == (
+        "j",
+        reason,
+        asked,
+        limit,
+    )
     assert cell.state.jobs == {}
 
 

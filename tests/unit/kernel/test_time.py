@@ -7,7 +7,7 @@ from ganger.schemas import records as r
 from ganger.schemas.enums import DecisionKind
 from ganger.streams.kernel.step import next_wake
 from support.builders import GENESIS, SECOND, Cell, node, policy, role, submission
-from support.scenarios import give_back, job_of, lose, places, reserve, said
+from support.decision_lines import give_back, job_of, lose, places, reserve, said
 
 
 def tick_of(epoch: int, time_ns: int, *, cycle: bool = True) -> r.Tick:

@@ -1,6 +1,6 @@
 """Card masks against plain lists of cards."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from random import Random
 
 import pytest
@@ -33,7 +33,7 @@ def test_spans_say_a_mask_and_read_back(seed: int) -> None:
     runs = topology.spans(mask)
     assert topology.mask_of(runs) == mask
     assert [c for s in runs for c in range(s.first, s.first + s.count)] == bits(mask)
-    assert all(a.first + a.count < b.first for a, b in zip(runs, runs[1:], strict=False))
+    assert all(a.first + a.count < b.first for a, b in pairwise(runs))
 
 
 def test_no_cards_are_no_spans() -> None:
