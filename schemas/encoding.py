@@ -18,7 +18,7 @@ force says which layout a cell hashes. So the body made for layout 1 stays a pre
 layout's bytes and, as it is, the part of the payload before `chain`.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ganger.schemas.bindings import ENUMS, RECORDS
@@ -90,6 +90,9 @@ byte, but for `_EMPTY_OTHERWISE`.
 
 _EMPTY_OTHERWISE = {"pod": (-1, b"\1")}
 """Fields whose empty value is another, with its bytes."""
+
+
+_NOTHING: Mapping[str, Any] = {}
 
 
 class _Memo(dict[_K, bytes]):
@@ -293,13 +296,41 @@ class _Generator:
             made.append(f"({' + '.join(parts)} if {' or '.join(is_set)} else {empty!r})")
         return made
 
+    def folded(
+        self, record: str, fields: dict[str, Schema], constants: Mapping[str, Any]
+    ) -> list[str]:
+        """Expressions for these fields in order, neighbouring constants as one."""
+        made: list[str] = []
+        constant = b""
+        for name, schema in fields.items():
+            if name in constants:
+                value = eval(self.piece(schema, "value"), {**self.names, "value": constants[name]})
+                constant += value
+                continue
+            if constant:
+                made.append(repr(constant))
+                constant = b""
+            made.append(self.field(record, name, schema))
+        return [*made, repr(constant)] if constant else made
+
     def function(
-        self, function: str, record: str, fields: dict[str, Schema], head: bytes = b""
+        self,
+        function: str,
+        record: str,
+        fields: dict[str, Schema],
+        head: bytes = b"",
+        constants: Mapping[str, Any] = _NOTHING,
     ) -> Callable[[Any], bytes]:
-        """Compiles `function(r)`, the bytes of these fields of a record, after `head`."""
+        """Compiles `function(r)`, the bytes of these fields of a record, after `head`.
+
+        Fields in `constants` are not read: they are known to hold the value given there.
+        """
         runs = [run for run in _EMPTY_TOGETHER.get(record, ()) if set(run) <= set(fields)]
         pieces = [repr(head)] if head else []
-        pieces += self.pieces(record, fields, list(fields), runs)
+        if constants:
+            pieces += self.folded(record, fields, constants)
+        else:
+            pieces += self.pieces(record, fields, list(fields), runs)
         body = ",\n        ".join(pieces)
         source = f"def {function}(r):\n    return join((\n        {body},\n    ))\n"
         exec(compile(source, f"<{function} of {record}>", "exec"), self.names)
@@ -365,6 +396,16 @@ def encode_record(record: Record) -> bytes:
         return _ENCODERS[record.__class__](record)
     except _FAILURES as error:
         raise defect_of(record) from error
+
+
+def decision_body_with(name: str, **constants: Any) -> Callable[[Decision], bytes]:
+    """`decision_body` for decisions in which these fields are known to hold these values.
+
+    `name` is for tracebacks. Errors are those of Python.
+    """
+    types = {field["name"]: field["type"] for field in NEWEST["Decision"].schema["fields"]}
+    fields = {field: types[field] for field in DECISION_LAYOUTS[1]}
+    return _generator.function(f"decision_{name}", "Decision", fields, constants=constants)
 
 
 def decision_body(decision: Decision) -> bytes:

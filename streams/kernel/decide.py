@@ -1,9 +1,10 @@
 """Saying decisions: the one place that makes them, numbers them and extends the chain."""
 
+from collections.abc import Callable
 from hashlib import sha256
 
 from ganger.schemas.decisions import Decision
-from ganger.schemas.encoding import decision_body_1
+from ganger.schemas.encoding import decision_body_1, decision_body_with
 from ganger.schemas.enums import DecisionKind, Tier
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import CardSpan
@@ -12,11 +13,40 @@ from ganger.streams.kernel.state import State
 from ganger.streams.kernel.topology import spans
 
 _NO_CARDS: tuple[CardSpan, ...] = ()
+_OF_NO_POD = {
+    "role": "",
+    "pod": -1,
+    "attempt": 0,
+    "node": "",
+    "cards": _NO_CARDS,
+    "card_milli": 0,
+    "card_memory_mib": 0,
+    "protected_until_ns": 0,
+    "for_job": "",
+}
+_job_body = decision_body_with(
+    "of_job", **_OF_NO_POD, started_count=0, evicted_count=0, waiting_count=0, digest=b""
+)
+_closed_body = decision_body_with(
+    "cycle_closed",
+    **_OF_NO_POD,
+    kind=DecisionKind.CYCLE_CLOSED,
+    job="",
+    tier=Tier.UNKNOWN,
+    reason=Reason.CYCLE_DONE,
+    asked=0,
+    free=0,
+    limit=0,
+)
 
 
-def say(state: State, decision: Decision) -> None:
-    """Extend the chain over a decision and put it out."""
-    body = decision_body_1(decision)
+def say(
+    state: State,
+    decision: Decision,
+    encode: Callable[[Decision], bytes] = decision_body_1,
+) -> None:
+    """Extend the chain over a decision and put it out. `encode` may know some of its fields."""
+    body = encode(decision)
     decision.body = body
     decision.chain = state.chain = sha256(state.chain + body).digest()
     state.decision_index += 1
@@ -134,6 +164,7 @@ def say_of_job(
             0,
             b"",
         ),
+        _job_body,
     )
 
 
@@ -173,4 +204,5 @@ def say_cycle_closed(state: State, started: int, evicted: int, digest: bytes) ->
             state.waiting_count,
             digest,
         ),
+        _closed_body,
     )

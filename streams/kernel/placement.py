@@ -6,6 +6,7 @@ here and count as placed: backfill puts them anywhere.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import quota
@@ -50,12 +51,22 @@ def place_job(state: State, statement: Statement, job: Job) -> Refusal | None:
         if more > 0:
             count, refusal = _put(state, statement, job, role, more)
             placed += count
-            if refusal is not None and (limit is None or refusal.queue >= 0):
-                limit = refusal
+            if refusal is not None:
+                limit = refusal if limit is None else _either(state, job, limit, refusal)
     if placed < wanted:
         assert limit is not None or not any(rest), job.request.job
         return _refuse(statement, limit, wanted, placed)
     return None if placed else limit
+
+
+def _either(state: State, job: Job, first: Refusal, second: Refusal) -> Refusal:
+    """One refusal for two roles: of two limits the upper one, to which those below give too."""
+    if first.queue < 0 and second.queue < 0:
+        return first
+    levels = [level.index for level in state.queues[job.queue].chain]
+    limits = [one for one in (first, second) if one.queue >= 0]
+    upper = max(limits, key=lambda one: levels.index(one.queue))
+    return replace(upper, lacks_room=len(limits) == 1 or first.lacks_room or second.lacks_room)
 
 
 def _pending(job: Job, role: int) -> int:
@@ -101,7 +112,7 @@ def _put_some(
     if shape.card_milli:
         statement.hold_share(role, shape, node, pick_shared(node, shape, mask))
         return 1
-    count = 1 if spread else pods_on(node, shape, mask, at_most)
+    count = 1 if spread or at_most == 1 else pods_on(node, shape, mask, at_most)
     if not shape.cards:
         statement.hold(role, shape, node, (0,) * count)
         return count

@@ -32,13 +32,17 @@ class JobKey(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why not, with the numbers of the reason. `queue`: whose limit it was; -1: none's."""
+    """Why not, with the numbers of the reason. `queue`: whose limit it was; -1: none's.
+
+    `lacks_room`: beside that limit there was too little room, so that more of either may be enough.
+    """
 
     reason: Reason
     asked: int = 0
     free: int = 0
     limit: int = 0
     queue: int = -1
+    lacks_room: bool = False
 
 
 class Admission(Protocol):

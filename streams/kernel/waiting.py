@@ -60,6 +60,7 @@ class Waiting:
     __slots__ = (
         "_alike",
         "_by_pod",
+        "_cramped",
         "_empties",
         "_failed",
         "_jobs",
@@ -82,6 +83,7 @@ class Waiting:
         self._alike: dict[tuple[JobShape, int], Alike] = {}
         self._failed: list[tuple[int, Alike]] = []  # by fewest milli-cards that would wake it
         self.limited: dict[int, list[Group]] = {}  # by the queue whose limit stops them
+        self._cramped: dict[int, bool] = {}  # queues whose stopped groups lack room too
 
     # ---- joining and leaving ------------------------------------------------------------------
 
@@ -93,6 +95,8 @@ class Waiting:
         alike = self._alike.get(place)
         if alike is None:
             alike = self._alike[place] = Alike(job.shape, look)
+        elif look >= UNIQUE and alike.has_failed:
+            self._forgive(alike)  # the job's own facts have changed since
         group = alike.groups.get(queue)
         if group is None:
             group = alike.groups[queue] = Group(queue, alike)
@@ -180,12 +184,14 @@ class Waiting:
         least = min(need[0] for need in self._needs(alike.shape))
         insort(self._failed, (least, alike), key=lambda entry: entry[0])
 
-    def block_by(self, group: Group, queue: int) -> None:
-        """The limit of `queue` stops the group."""
+    def block_by(self, group: Group, queue: int, lacks_room: bool = False) -> None:
+        """The limit of `queue` stops the group; if it `lacks_room` too, growth wakes it as well."""
         assert not group.alike.has_failed and not group.is_limited, group
         self.open_count -= 1
         group.is_limited = True
         self.limited.setdefault(queue, []).append(group)
+        if lacks_room:
+            self._cramped[queue] = True
 
     def is_stopped(self, job: Job) -> bool:
         """Whether a job like this one, that has nothing yet, would not be offered in its queue."""
@@ -209,7 +215,7 @@ class Waiting:
 
     def grow(self, cards_milli: int, cpu: int, memory: int) -> None:
         """Something now has this much free and had less before."""
-        if not self._failed:
+        if not (self._failed or self._cramped):
             return
         growth = self.growth
         if cards_milli > growth.cards_milli:
@@ -225,6 +231,9 @@ class Waiting:
         if growth.cards_milli < 0:
             return
         self.growth = Growth()
+        for queue in sorted(self._cramped):
+            self.relent(queue)
+        self._cramped.clear()
         failed = self._failed
         end = bisect_right(failed, growth.cards_milli, key=lambda entry: entry[0])
         kept = []
@@ -250,6 +259,11 @@ class Waiting:
         for group in alike.groups.values():
             if group.count and not group.is_limited:
                 self._reopen(group)
+
+    def _forgive(self, alike: Alike) -> None:
+        """Forget that jobs failed of which none stands in line now."""
+        alike.has_failed = False
+        self._failed = [entry for entry in self._failed if entry[1] is not alike]
 
     def _reopen(self, group: Group) -> None:
         """The group may be offered (unless its like has failed): see that its line lists it."""

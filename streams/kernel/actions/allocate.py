@@ -38,7 +38,7 @@ def run(session: Session) -> None:
             _placed(state, job)
             order.served(queue)
         elif refusal.queue >= 0:
-            waiting.block_by(group, refusal.queue)
+            waiting.block_by(group, refusal.queue, refusal.lacks_room)
         else:
             waiting.block(group)
 
@@ -56,7 +56,7 @@ def _try_lone(session: Session, statement: Statement, job: Job) -> None:
     group = job.group
     assert group is not None
     if refusal.queue >= 0:
-        state.indexes.inqueue.block_by(group, refusal.queue)
+        state.indexes.inqueue.block_by(group, refusal.queue, refusal.lacks_room)
     else:
         state.indexes.inqueue.block(group)
 

@@ -3,6 +3,7 @@
 from ganger.schemas.enums import BackfillPreference, FailureKind, IslandPolicy, Phase, Tier
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
+    CardSpan,
     JobSubmitRequested,
     PodAdopted,
     PodCheckpointed,
@@ -19,7 +20,7 @@ from ganger.streams.kernel import occupancy, quota
 from ganger.streams.kernel.attempts import end_attempt, end_job, find, settle
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.entities import ENDED, Job, Node, Pod, Queue
-from ganger.streams.kernel.handlers.jobs import add_job, roles_fault
+from ganger.streams.kernel.handlers.jobs import CARDS_MAX, add_job, roles_fault
 from ganger.streams.kernel.lifecycle import move_job, move_pod
 from ganger.streams.kernel.lines import step_out
 from ganger.streams.kernel.state import State
@@ -119,8 +120,10 @@ def failed(state: State, record: PodFailed) -> None:
 
 def adopted(state: State, record: PodAdopted) -> None:
     """A pod that runs already becomes known, with its job."""
-    mask = mask_of(record.cards)
-    fault = _fault_of(state, record, mask)
+    fault = _spans_fault(record.cards)
+    mask = 0 if fault is not None else mask_of(record.cards)
+    if fault is None:
+        fault = _fault_of(state, record, mask)
     if fault is not None:
         reject(state, fault[0], record.job, fault[1], fault[2])
         return
@@ -166,10 +169,19 @@ def adopted(state: State, record: PodAdopted) -> None:
     settle(state, job)
 
 
+def _spans_fault(cards: tuple[CardSpan, ...]) -> tuple[Reason, int, int] | None:
+    for span in cards:
+        if min(span.first, span.count) < 0 or span.first + span.count > CARDS_MAX:
+            return (Reason.VALUE_OUT_OF_RANGE, min(span.first, span.count), CARDS_MAX)
+    return None
+
+
 def _fault_of(state: State, record: PodAdopted, mask: int) -> tuple[Reason, int, int] | None:
     place = state.node_by_name.get(record.node)
     if place is None:
         return (Reason.NODE_UNKNOWN, 0, 0)
+    if state.nodes[place].is_lost:  # its return will show whether the pod still runs
+        return (Reason.NODE_UNREACHABLE, 0, 0)
     queue: Queue | None = None
     if record.queue in state.queue_by_name:
         queue = state.queues[state.queue_by_name[record.queue]]

@@ -267,6 +267,11 @@ def test_a_job_submitted_here_has_no_pods_beyond_those_it_asked_for() -> None:
         ({"queue": "none"}, "QUEUE_UNKNOWN"),
         ({"pod": -1}, "VALUE_OUT_OF_RANGE"),
         ({"attempt": 0}, "VALUE_OUT_OF_RANGE"),
+        ({"first": -1}, "VALUE_OUT_OF_RANGE"),
+        ({"count": -1}, "VALUE_OUT_OF_RANGE"),
+        ({"first": 1 << 40}, "VALUE_OUT_OF_RANGE"),
+        ({"milli": -5}, "VALUE_OUT_OF_RANGE"),
+        ({"cpu": -5}, "VALUE_OUT_OF_RANGE"),
         ({"first": 7}, "CARDS_TAKEN"),
         ({"first": 8}, "CARDS_TAKEN"),
         ({"milli": 500, "first": 7}, "CARDS_TAKEN"),
@@ -285,10 +290,20 @@ def test_adoptions_that_are_refused(change: dict[str, object], reason: str) -> N
     assert node_of(cell, "n1").free == free
 
 
+def test_nothing_is_adopted_on_a_node_that_is_silent() -> None:
+    cell = Cell().start(node("n1", 8))
+    lose(cell, "n1")
+    assert said(adopt(cell, "old", 0, "n1")) == ["REJECT old NODE_UNREACHABLE"]
+    give_back(cell, "n1", attempts=[("old", 0, 1)])
+    assert said(adopt(cell, "old", 0, "n1")) == []
+    assert phase_of(cell, "old") is Phase.RUNNING
+
+
 def test_an_attempt_given_up_with_its_lost_node_cannot_be_adopted() -> None:
     cell = Cell().start(node("n1", 8))
     cell.submit("a", role(replicas=2, cpu=10))
     cell.tick()
     lose(cell, "n1")
+    give_back(cell, "n1", attempts=[("a", 0, 1)])
     made = adopt(cell, "a", 0, "n1", count=0, cpu=10)
     assert said(made) == ["REJECT a POD_EXISTS"]
