@@ -137,8 +137,7 @@ def end_job(
 def _end(state: State, job: Job, phase: Phase) -> None:
     """The job is over. Jobs that depend on it go on, or end too; chains of them one by one."""
     work = [(job, phase)]
-    while work:
-        ended, terminal = work.pop(0)
+    for ended, terminal in work:  # grows on the way
         _close(state, ended, terminal)
         for seq in state.indexes.dependents.pop(ended.seq, ()):
             other = state.jobs.get(seq)

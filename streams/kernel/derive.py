@@ -32,6 +32,7 @@ def rebuild(state: State) -> bytes:
         node.is_reserved = node.report.node in reserved
         occupancy.recount(state, node)
         node.capacity = {}
+        node.counted = None
         occupancy.count_in(state, node)
     read_queues(state)
     recount_queues(state)

@@ -94,6 +94,7 @@ class Node:
     keys: tuple[int, int] = (0, 0)  # in the two lists of its bucket
     partial: tuple[tuple[int, int, int], ...] = ()  # its entries in its class's `partial`
     labels: dict[str, str] = field(default_factory=dict)
+    counted: NodeClass | None = None  # the class whose `node_count` it is part of
     capacity: dict[int, int] = field(default_factory=dict)  # its part of the cell's, by place
     is_reserved: bool = False  # inside an active reservation
     is_open: bool = False  # takes new pods: none of the above forbids it

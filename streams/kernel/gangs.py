@@ -36,9 +36,12 @@ def _leaving(job: Job) -> list[int]:
 
 def has_begun(job: Job) -> bool:
     """Whether any pod of it holds cards or has succeeded."""
-    if job.pods is None:
-        return False  # nothing of it was ever placed
-    return bool(job.pods) or any(role.succeeded for role in job.roles)
+    if job.pods:
+        return True
+    for role in job.roles:
+        if role.succeeded:
+            return True
+    return False
 
 
 def is_ready(job: Job) -> bool:

@@ -9,6 +9,7 @@ _P = Phase
 JOB_MOVES: dict[Phase, tuple[Phase, ...]] = {
     _P.PENDING: (_P.INQUEUE, _P.RUNNING, _P.FAILED, _P.CANCELLED),
     _P.INQUEUE: (
+        _P.PENDING,
         _P.ALLOCATED,
         _P.RUNNING,
         _P.RELEASING,
@@ -23,7 +24,9 @@ JOB_MOVES: dict[Phase, tuple[Phase, ...]] = {
     _P.FAILED: (),
     _P.CANCELLED: (),
 }
-"""Job phases. RUNNING to INQUEUE: its last pod was lost and is to be placed again."""
+"""Job phases. RUNNING to INQUEUE: its last pod was lost and is to be placed again. INQUEUE to
+PENDING: what it was admitted on has shrunk before anything of it was placed.
+"""
 
 POD_MOVES: dict[Phase, tuple[Phase, ...]] = {
     _P.ALLOCATED: (_P.RUNNING, _P.RELEASING, _P.SUCCEEDED, _P.FAILED, _P.EVICTED),

@@ -4,6 +4,7 @@ from ganger.schemas.enums import Phase
 from ganger.streams.kernel import quota
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.gangs import has_begun, is_ready
+from ganger.streams.kernel.lifecycle import move_job
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.waiting import FRESH, GROWING, UNIQUE, Waiting
 
@@ -36,6 +37,15 @@ def line_up(state: State, job: Job) -> None:
         if empty:
             state.indexes.zero[job.seq] = job
             state.indexes.zero_grew = True
+
+
+def send_back(state: State, job: Job) -> None:
+    """Let an admitted job that was never placed ask anew: what it was admitted on has shrunk."""
+    if job.phase is Phase.INQUEUE and not any(role.fresh for role in job.roles):
+        step_out(state, job)
+        quota.disclaim(state, job)
+        move_job(state, job, Phase.PENDING)
+        line_up(state, job)
 
 
 def step_out(state: State, job: Job) -> None:

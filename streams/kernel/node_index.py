@@ -192,6 +192,18 @@ class NodeIndex:
                         return node
         return None
 
+    def has_other(self, shape: Shape, avoid: tuple[int, ...]) -> bool:
+        """Whether a node that is not lost, other than these, is of a kind that suits. O(nodes)."""
+        kinds = {kind.order: True for kind, _, _ in self.eligible(shape)}
+        return any(
+            not node.is_lost
+            and node.index not in avoid
+            and node.kind is not None
+            and node.kind.order in kinds
+            and matches(node.labels, shape.request.selectors)
+            for node in self.nodes
+        )
+
     def _search(
         self,
         bucket: Bucket,

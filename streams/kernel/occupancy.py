@@ -139,6 +139,15 @@ def count_in(state: State, node: Node) -> None:
         capacity[CPU] = report.cpu_milli
         capacity[MEMORY] = report.memory_mib
         capacity[PODS] = report.pod_slots
+    kind = None if node.is_lost else node.kind
+    if node.counted is not kind:
+        if node.counted is not None:
+            node.counted.node_count -= 1
+        if kind is not None:
+            kind.node_count += 1
+        node.counted = kind
+        state.indexes.never_fits.clear()
+        state.indexes.gate_grew = True
     if capacity == node.capacity:
         return
     if len(state.table.names) > len(state.total):

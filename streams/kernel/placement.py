@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import quota
-from ganger.streams.kernel.entities import Job
+from ganger.streams.kernel.entities import Job, Node
 from ganger.streams.kernel.gangs import missing
 from ganger.streams.kernel.node_index import pick_shared, pods_on
 from ganger.streams.kernel.resources import Shape
@@ -98,13 +98,23 @@ def _put(
     return count, refusal
 
 
+def find_node(state: State, job: Job, shape: Shape) -> Node | None:
+    """The node for one pod of a job, or none; nodes where it failed only where no other suits."""
+    index = state.indexes.nodes
+    spread = state.policy.spread
+    node = index.seek(shape, job.avoid, spread)
+    if node is None and job.avoid and not index.has_other(shape, job.avoid):
+        node = index.seek(shape, (), spread)
+    return node
+
+
 def _put_some(
     state: State, statement: Statement, job: Job, role: int, shape: Shape, at_most: int
 ) -> int:
     """Place pods on the best node: as many as fit there, or one where pods are spread."""
     index = state.indexes.nodes
     spread = state.policy.spread
-    node = index.seek(shape, job.avoid, spread)
+    node = find_node(state, job, shape)
     if node is None:
         return 0
     assert node.kind is not None

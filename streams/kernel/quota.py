@@ -115,23 +115,34 @@ def siblings_of(state: State, queue: Queue) -> list[Queue]:
     return [q for q in state.queues if q.parent == ROOT and not q.is_removed]
 
 
-def weighted_share(state: State, queue: Queue) -> int:
+def weighted_share(state: State, queue: Queue, admits: bool = False) -> int:
     """The queue's dominant share over its weight, times a factor common to its siblings.
 
-    Exact: used / total / weight over a common denominator, so shares compare as ints.
+    Exact: used / total / weight over a common denominator, so shares compare as ints. `admits`:
+    admitted demand counts as used.
     """
-    used = queue.used
     cards, cpu, memory = state.scales
-    share = max(used[CARDS] * cards, used[CPU] * cpu, used[MEMORY] * memory)
+    used = queue.used
+    if admits:
+        more = queue.admitted
+        share = max(
+            (used[CARDS] + more[CARDS]) * cards,
+            (used[CPU] + more[CPU]) * cpu,
+            (used[MEMORY] + more[MEMORY]) * memory,
+        )
+    else:
+        share = max(used[CARDS] * cards, used[CPU] * cpu, used[MEMORY] * memory)
     return share * queue.weight_scale
 
 
-def is_below_guarantee(queue: Queue) -> bool:
+def is_below_guarantee(queue: Queue, admits: bool = False) -> bool:
     """Whether the queue uses less than its guarantee of a resource that it asks for."""
-    return any(
-        queue.used[place] < min(floor, queue.used[place] + queue.waiting[place])
-        for place, floor in queue.guarantee.items()
-    )
+    for place, floor in queue.guarantee.items():
+        used = queue.used[place]
+        wanted = min(floor, used + queue.waiting[place])
+        if used + (queue.admitted[place] if admits else 0) < wanted:
+            return True
+    return False
 
 
 def deserved(state: State) -> dict[int, tuple[int, ...]]:

@@ -29,6 +29,14 @@ Need = tuple[int, int, int]
 """Milli-cards, milli-cores, MiB."""
 
 
+def names_defect(amounts: tuple[Amount, ...]) -> int:
+    """How many amounts of a request or a report name a resource that has a field of its own, or
+    one that another of them names too. 0: sound.
+    """
+    names = {amount.resource: True for amount in amounts if amount.resource not in NAMED}
+    return len(amounts) - len(names)
+
+
 class ResourceTable:
     """Names of the cell's resources and their places in quantity vectors. Only grows."""
 

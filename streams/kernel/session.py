@@ -45,10 +45,12 @@ class QueueOrder:
     the tops on the way down change when it is placed.
     """
 
-    __slots__ = ("_heaps", "_only", "_state")
+    __slots__ = ("_admits", "_heaps", "_only", "_state")
 
-    def __init__(self, state: State, waiting: Waiting) -> None:
+    def __init__(self, state: State, waiting: Waiting, admits: bool) -> None:
+        """`admits`: for admission, so that admitted demand counts as served."""
         self._state = state
+        self._admits = admits
         self._heaps: dict[int, list[tuple[tuple[int, ...], int]]] = {}
         self._only: Queue | None = None
         if len(waiting.active) == 1:
@@ -101,8 +103,8 @@ class QueueOrder:
     def _key(self, queue: Queue) -> tuple[int, ...]:
         hooks = self._state.policy.queue_keys
         if len(hooks) == 1:
-            return hooks[0](self._state, queue)
+            return hooks[0](self._state, queue, self._admits)
         key: tuple[int, ...] = ()
         for hook in hooks:
-            key += hook(self._state, queue)
+            key += hook(self._state, queue, self._admits)
         return key

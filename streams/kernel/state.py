@@ -13,15 +13,15 @@ from ganger.schemas.reasons import Reason
 from ganger.schemas.records import PolicyConfigured, ReservationRequested
 from ganger.streams.kernel.entities import Entity, Job, Node, Pod, Queue
 from ganger.streams.kernel.node_index import NodeIndex
-from ganger.streams.kernel.resources import NAMED, SHARED, Need, ResourceTable, ShapeTable
+from ganger.streams.kernel.resources import NAMED, SHARED, JobShape, Need, ResourceTable, ShapeTable
 from ganger.streams.kernel.timers import Timers
 from ganger.streams.kernel.waiting import Waiting
 
 
 class QueueKey(Protocol):
-    """Order of queues: least first."""
+    """Order of queues: least first. `admits`: for admission, so that admitted demand counts too."""
 
-    def __call__(self, state: "State", queue: Queue) -> tuple[int, ...]: ...
+    def __call__(self, state: "State", queue: Queue, admits: bool) -> tuple[int, ...]: ...
 
 
 class JobKey(Protocol):
@@ -92,6 +92,7 @@ class Indexes:
         "gate_grew",
         "ghosts",
         "inqueue",
+        "never_fits",
         "nodes",
         "timers",
         "zero",
@@ -108,6 +109,7 @@ class Indexes:
         self.dependents: dict[int, list[int]] = {}  # job -> jobs that wait for it
         # attempts that their jobs have given up and whose nodes have not released them
         self.ghosts: dict[tuple[int, int, int], Pod] = {}
+        self.never_fits: dict[JobShape, Refusal | None] = {}  # see module `capacity`
         self.timers = Timers()
 
 

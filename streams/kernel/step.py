@@ -13,6 +13,7 @@ from ganger.streams.kernel.cycle import run_cycle
 from ganger.streams.kernel.digest import event_term
 from ganger.streams.kernel.handlers import control, jobs, nodes, pods, time
 from ganger.streams.kernel.handlers.time import next_wake
+from ganger.streams.kernel.limits import TIME_MAX
 from ganger.streams.kernel.state import State
 
 __all__ = ["HANDLERS", "OutOfOrder", "next_wake", "step"]
@@ -78,7 +79,7 @@ def step(state: State, seq: int, record: r.Record) -> list[Decision]:
     now = record.time_ns
     if now <= state.clock_ns:
         now = state.clock_ns
-    elif state.policy.settings.tick_max_ns:
+    elif state.policy.settings.tick_max_ns or now > TIME_MAX:
         now = _clamped(state, now)
     state.now_ns = now
     if record.source is not None and _is_copy(state, record.source):
@@ -95,9 +96,10 @@ def step(state: State, seq: int, record: r.Record) -> list[Decision]:
 
 def _clamped(state: State, now_ns: int) -> int:
     """A record's own time, at most `tick_max` beyond the clock once there is one."""
-    if not state.clock_ns:
-        return now_ns
-    return min(now_ns, state.clock_ns + state.policy.settings.tick_max_ns)
+    beyond = state.policy.settings.tick_max_ns
+    if not state.clock_ns or not beyond:
+        return min(now_ns, TIME_MAX)
+    return min(now_ns, state.clock_ns + beyond, TIME_MAX)
 
 
 def _is_copy(state: State, source: r.Source) -> bool:

@@ -134,6 +134,7 @@ class NodeClass:
     kinds: tuple[tuple[str, int, int], ...]  # model, MiB of memory, mask of the cards of it
     islands: tuple[int, ...]  # masks
     taints: tuple[Taint, ...]
+    node_count: int = 0  # derived: nodes of the class that are not lost
     buckets: dict[int, Bucket] = field(default_factory=dict)  # derived: by count of free cards
     levels: int = 0  # derived: bit n is set if bucket n holds a node
     partial: list[tuple[int, int, int]] = field(default_factory=list)  # free milli, node, card

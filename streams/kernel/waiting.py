@@ -303,6 +303,18 @@ class Waiting:
             if key[-1] in jobs and jobs[key[-1]].key is key
         )
 
+    def fresh(self) -> list[int]:
+        """Seqs of the jobs that have nothing yet, ascending. O(groups + n log n)."""
+        jobs = self._jobs
+        return sorted(
+            key[-1]
+            for alike in self._alike.values()
+            if alike.look == FRESH
+            for group in alike.groups.values()
+            for key in group.keys
+            if key[-1] in jobs and jobs[key[-1]].key is key
+        )
+
     def recount_open(self) -> int:
         """Groups with jobs that may be offered, counted anew."""
         return sum(

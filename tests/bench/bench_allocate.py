@@ -3,7 +3,8 @@
 Workloads (one JSON object each, printed as one list):
 
 * G5k: 5,000 empty nodes x 8 cards (64 cores, 1 TiB); 10,000 pending pods of 1, 2, 4, 8 cards with
-  probability .5 .2 .15 .15, cpu and memory in proportion, as single-pod jobs or as gangs of 1 to 4 equal
+  probability .5 .2 .15 .15, cpu and memory in proportion, as single-pod jobs or as gangs of 1 to 4
+      equal
   pods; ten queues; default policy. Timed: the one cycle that admits and places them all, decisions,
   chain and digest included.
 * quiet: 7 of 8 cards busy on every node, many pending pods of 2 to 8 cards, nothing fits. Timed: a

@@ -1,8 +1,9 @@
-"""Memory of a large cell: 10,000 nodes x 8 cards and many queued jobs, each with its own key and event id.
+"""Memory of a large cell: 10,000 nodes x 8 cards and many queued jobs, each with its own key and
+event id.
 
-One JSON object: peak resident set in MiB, bytes per queued job, CPU microseconds per submission. Jobs
-are decoded from their ledger bytes, so each has strings of its own, as in life. The cell is full and
-one cycle has admitted what it may, so the jobs really wait.
+One JSON object: peak resident set in MiB, bytes per queued job, CPU microseconds per submission.
+Jobs are decoded from their ledger bytes, so each has strings of its own, as in life. The cell is
+full and one cycle has admitted what it may, so the jobs really wait.
 
 `python tests/bench/bench_memory.py [--jobs N] [--nodes N]`
 """

@@ -1,7 +1,8 @@
 """What the kernel spends per record on a cell where jobs come, run and end, in CPU time.
 
-One JSON object: microseconds per job in all (submission, cycle, start, end, cycle), and jobs per CPU-second of the kernel alone. Records are made beforehand; decisions, chain and digest
-are in the figures.
+One JSON object: microseconds per job in all (submission, cycle, start, end, cycle), and jobs per
+CPU-second of the kernel alone. Records are made beforehand; decisions, chain and digest are in the
+figures.
 
 `python tests/bench/bench_step.py [--jobs N] [--queues N] [--runs N]`
 """
@@ -40,9 +41,7 @@ def life(jobs: int, queues: int) -> list[r.Record]:
 def run(jobs: int, queues: int) -> dict[str, float]:
     """One pass; microseconds per job."""
     cell = Cell(checks=False)
-    cell.start(
-        *[queue(f"q{i}") for i in range(queues)], *[node(f"n{i:04d}") for i in range(500)]
-    )
+    cell.start(*[queue(f"q{i}") for i in range(queues)], *[node(f"n{i:04d}") for i in range(500)])
     records = life(jobs, queues)
     clock = time.process_time_ns
     state = cell.state

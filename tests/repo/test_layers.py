@@ -19,7 +19,13 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("schemas",),
     ("streams.kernel",),
     ("streams.log", "streams.metrics", "streams.presets", "streams.liveness", "streams.structure"),
-    ("streams.seed", "streams.checkpoint", "streams.divergence", "streams.tables", "streams.intake"),
+    (
+        "streams.seed",
+        "streams.checkpoint",
+        "streams.divergence",
+        "streams.tables",
+        "streams.intake",
+    ),
     ("streams.engine",),
     ("streams.embedded", "streams.kafka"),
     ("replay",),
@@ -29,11 +35,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 # The same inside streams/kernel. Entities are plain data, so the ordered structures over them stand
 # below the state that owns both.
 KERNEL_LAYERS: tuple[tuple[str, ...], ...] = (
-    ("resources", "topology", "shares", "flags"),
+    ("resources", "topology", "shares", "flags", "limits"),
     ("entities",),
     ("node_index", "waiting", "timers"),
     ("state",),
-    ("lifecycle", "digest", "quota", "gangs", "occupancy", "decide", "reservations"),
+    ("lifecycle", "digest", "quota", "gangs", "occupancy", "decide", "reservations", "capacity"),
     ("policies",),
     ("lines", "attempts", "derive"),
     ("snapshot", "invariants"),

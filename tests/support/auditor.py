@@ -27,6 +27,7 @@ from support.auditor_facts import (
     QueueFacts,
     amounts_of,
     card_suits,
+    is_zero,
     islands_of,
     selects,
     tolerates,
@@ -138,6 +139,7 @@ class Auditor:
                 facts.policy = record
             case r.QueueConfigured():
                 facts.queues[record.queue] = QueueFacts(record, record.parent)
+                facts.send_back(record.queue)
                 if record.removed:
                     del facts.queues[record.queue]
             case r.ReservationRequested():
@@ -219,6 +221,10 @@ class Auditor:
         node = self.facts.nodes.get(record.node)
         if node is not None and record.claim == self.facts.claim and not node.is_lost:
             node.is_lost = True
+            facts = self.facts
+            for job in facts.jobs.values():
+                if facts.may_start(job) and not all(is_zero(role.request) for role in job.roles):
+                    job.send_back()
             self._given_up += [a for a in node.attempts.values() if not a.is_ghost]
 
     def _report(self, report: r.NodeReport) -> None:
@@ -354,7 +360,8 @@ class Auditor:
         promise(attempt.node in facts.nodes, "nodes of placements are known", decision)
         node = facts.nodes[attempt.node]
         promise(facts.is_open(attempt.node), "closed nodes get no pods", (decision, node))
-        promise(attempt.node not in attempt.job.avoid, "nodes that failed are avoided", decision)
+        nodes = facts.usable_nodes(attempt.job, request)
+        promise(attempt.node in nodes, "nodes that failed are avoided", decision)
         labels = {label.key: label.value for label in node.report.labels}
         promise(selects(request, labels), "selectors hold", (decision, node.report))
         for taint in node.report.taints:
@@ -423,9 +430,10 @@ class Auditor:
             return isinstance(record, r.JobUpdateRequested) and attempt in self._given_up
         if reason is Reason.CARD_FAILED:
             health = [card.health for card in node.cards()]
-            told = isinstance(record, r.NodeChanged | r.NodeReturned)
-            bad = (c < len(health) and health[c] is CardHealth.FAILED for c in attempt.cards)
-            return told and record.report.node == attempt.node and any(bad)  # type: ignore[union-attr]
+            if not isinstance(record, r.NodeChanged | r.NodeReturned):
+                return False
+            bad = [c for c in attempt.cards if health[c : c + 1] == [CardHealth.FAILED]]
+            return record.report.node == attempt.node and bool(bad)
         if reason is Reason.START_TIMEOUT:
             limit = facts.setting("start_timeout_ns", 600 * 10**9)
             attempt.job.avoid[attempt.node] = True

@@ -86,10 +86,12 @@ class CycleAudit:
             return
         for job in self.admitted:
             why = self._broken_limit(job, {}) if asks else ""
+            promise(not (asks and facts.never_fits(job)), "who can never fit waits", job.key)
             promise(not why, "admission keeps the limits", (job.key, why))
             self._check_order(job, left)
         for job in left:
             why = self._broken_limit(job, job.minimum()) if asks else ""
+            why = why or ("cards of all nodes" if asks and facts.never_fits(job) else "")
             promise(bool(why), "who fits the limits is admitted", job.key)
 
     def _broken_limit(self, job: JobFacts, more: dict[str, int]) -> str:

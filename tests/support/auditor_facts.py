@@ -102,6 +102,11 @@ class JobFacts:
         needs = [max(0, s.min_available - h) for s, h in zip(self.roles, held, strict=True)]
         return needs, max(0, self.least() - sum(held) - sum(needs))
 
+    def send_back(self) -> None:
+        """Ask for admission anew, if it was admitted and nothing of it was ever placed."""
+        if self.is_unplaced and not self.last_number and not (self.ending or self.outcome):
+            self.is_admitted = self.is_unplaced = False
+
     def has_begun(self) -> bool:
         return bool(self.live or self.succeeded)
 
@@ -209,10 +214,13 @@ def is_zero(request: r.PodRequest) -> bool:
 
 def card_suits(card: r.CardRun, request: r.PodRequest) -> bool:
     """Whether a card is healthy and of the kind that is asked for."""
-    return (
-        card.health is CardHealth.HEALTHY
-        and (not request.models or card.model in request.models)
-        and card.memory_mib >= max(request.min_card_memory_mib, request.card_memory_mib)
+    return card.health is CardHealth.HEALTHY and kind_suits(card, request)
+
+
+def kind_suits(card: r.CardRun, request: r.PodRequest) -> bool:
+    """Whether a card is of the kind that is asked for."""
+    return (not request.models or card.model in request.models) and card.memory_mib >= max(
+        request.min_card_memory_mib, request.card_memory_mib
     )
 
 
@@ -305,6 +313,41 @@ class CellFacts:
             queue = self.queues[queue].parent
         return found
 
+    def send_back(self, queue: str) -> None:
+        """What the jobs of a queue's subtree were admitted on may have shrunk."""
+        for job in self.jobs.values():
+            if queue in self.chain(job.queue):
+                job.send_back()
+
+    def never_fits(self, job: JobFacts) -> bool:
+        """Whether all nodes that are not lost, empty, have too few cards for its smallest start."""
+        room = [self._room_when_empty(role) for role in job.roles]
+        short = any(r < role.min_available for r, role in zip(room, job.roles, strict=True))
+        return short or sum(room) < max(1, job.least())
+
+    def _room_when_empty(self, role: r.Role) -> int:
+        request, total = role.request, 0
+        if not (request.cards or request.card_milli):
+            return role.replicas
+        least = max(request.min_card_memory_mib, 0 if request.cards else request.card_memory_mib)
+        for node in self.nodes.values():
+            if node.is_lost or not all(tolerates(request, t) for t in node.report.taints):
+                continue
+            cards = node.cards()
+            good = [
+                card
+                for card, run in enumerate(cards)
+                if run.memory_mib >= least and (not request.models or run.model in request.models)
+            ]
+            if not request.cards:
+                total += len(good) * (1000 // request.card_milli)
+            elif request.island is IslandPolicy.SAME and request.cards > 1:
+                parts = islands_of(cards, tuple(good)).values()
+                total += sum(part // request.cards for part in parts)
+            else:
+                total += len(good) // request.cards
+        return min(total, role.replicas)
+
     def used(self, queue: str) -> dict[str, int]:
         """What the attempts of a queue's subtree hold, given-up ones aside. Empty: of the cell."""
         total: dict[str, int] = {}
@@ -379,7 +422,26 @@ class CellFacts:
 
     def room(self, job: JobFacts, request: r.PodRequest) -> int:
         """Pods of a request that would find a place now, each node looked at on its own."""
-        return sum(self.room_on(n, request) for n in self.nodes if n not in job.avoid)
+        return sum(self.room_on(n, request) for n in self.usable_nodes(job, request))
+
+    def usable_nodes(self, job: JobFacts, request: r.PodRequest) -> list[str]:
+        """Nodes that are not avoided; all of them if no other that is not lost is of a kind to
+        suit.
+        """
+        others = [name for name in self.nodes if name not in job.avoid]
+        if any(self._suits(self.nodes[name], request) for name in others):
+            return others
+        return list(self.nodes)
+
+    def _suits(self, node: NodeFacts, request: r.PodRequest) -> bool:
+        labels = {label.key: label.value for label in node.report.labels}
+        if node.is_lost or not selects(request, labels):
+            return False
+        if not all(tolerates(request, taint) for taint in node.report.taints):
+            return False
+        return not (request.cards or request.card_milli) or any(
+            kind_suits(card, request) for card in node.cards()
+        )
 
     def room_on(self, name: str, request: r.PodRequest) -> int:
         """Pods of a request that one node can take now."""

@@ -247,7 +247,10 @@ class Cell:
 
     def start(self, *records: r.Record, rules: r.PolicyConfigured | None = None) -> "Cell":
         """Owner, intake and policy, then the given records, a queue `q` where none is among them."""
-        claims = (r.OwnerClaimed(self.now_ns, "", None, "o"), r.IntakeClaimed(self.now_ns, "", None, "i"))
+        claims = (
+            r.OwnerClaimed(self.now_ns, "", None, "o"),
+            r.IntakeClaimed(self.now_ns, "", None, "i"),
+        )
         self.put(*claims, rules or policy())
         if not any(isinstance(record, r.QueueConfigured) for record in records):
             self.put(queue("q"))

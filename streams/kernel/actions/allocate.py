@@ -24,7 +24,7 @@ def run(session: Session) -> None:
         _try_lone(session, statement, lone)
     if not waiting.open_count:
         return
-    order = QueueOrder(state, waiting)
+    order = QueueOrder(state, waiting, admits=False)
     while waiting.open_count and (queue := order.best()) is not None:
         found = waiting.first(queue.index)
         if found is None:

@@ -8,6 +8,7 @@ from ganger.streams.kernel import quota
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.lifecycle import move_job
 from ganger.streams.kernel.lines import line_up, order_key, step_out
+from ganger.streams.kernel.placement import find_node
 from ganger.streams.kernel.resources import Shape
 from ganger.streams.kernel.session import Session
 from ganger.streams.kernel.statement import Statement
@@ -40,7 +41,7 @@ def _place(statement: Statement, job: Job, full: dict[Shape, bool]) -> None:
         for _ in range(count):
             if shape in full and not job.avoid:
                 break
-            node = state.indexes.nodes.seek(shape, job.avoid, state.policy.spread)
+            node = find_node(state, job, shape)
             if node is None:
                 if not job.avoid:
                     full[shape] = True

@@ -2,6 +2,7 @@
 
 from ganger.schemas.enums import DecisionKind, Phase
 from ganger.schemas.reasons import Reason
+from ganger.streams.kernel.capacity import never_fits
 from ganger.streams.kernel.decide import say_of_job
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.lifecycle import move_job
@@ -22,23 +23,29 @@ def run(session: Session, asks: bool) -> None:
             gate.wake()
     if not gate.open_count:
         return
-    order = QueueOrder(state, gate)
-    # admission charges no queue, so the order of queues stays: each is served to its end
+    order = QueueOrder(state, gate, admits=True)
     while gate.open_count and (queue := order.best()) is not None:
-        while gate.open_count and (found := gate.first(queue.index)) is not None:
-            job, group = found
-            session.line_lone()
-            refusal = _ask(state, job) if asks else None
-            if refusal is None:
-                _admit(session, job)
-            elif refusal.queue >= 0:
-                gate.block_by(group, refusal.queue)
-            else:
-                gate.block(group)
-        order.drop(queue)
+        found = gate.first(queue.index)
+        if found is None:
+            order.drop(queue)
+            continue
+        job, group = found
+        refusal = _ask(state, job) if asks else None
+        if refusal is None:
+            _admit(session, job)
+            if gate.open_count:
+                session.line_lone()
+                order.served(queue)
+        elif refusal.queue >= 0:
+            gate.block_by(group, refusal.queue)
+        else:
+            gate.block(group)
 
 
 def _ask(state: State, job: Job) -> Refusal | None:
+    refusal = never_fits(state, job.shape)
+    if refusal is not None:
+        return refusal
     for admission in state.policy.admissions:
         refusal = admission(state, job)
         if refusal is not None:

@@ -1,5 +1,7 @@
 """Records of operators, intake and the owner: queues, policy, reservations, flags, claims."""
 
+from math import lcm
+
 from ganger.schemas.enums import QueueState
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
@@ -15,14 +17,20 @@ from ganger.streams.kernel import derive
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.entities import ENDED, ROOT, Queue
 from ganger.streams.kernel.flags import ALL_FLAGS
-from ganger.streams.kernel.lines import line_up, step_out
+from ganger.streams.kernel.limits import (
+    NAMES_MAX,
+    NUMBER_MAX,
+    TIME_MAX,
+    WEIGHT_BITS_MAX,
+    WEIGHT_MAX,
+)
+from ganger.streams.kernel.lines import line_up, send_back, step_out
 from ganger.streams.kernel.policies.hooks import PolicyRefused
 from ganger.streams.kernel.policies.registry import build
 from ganger.streams.kernel.reservations import refresh_reservations
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 
-WEIGHT_MAX = 1 << 31
 DEPTH_MAX = 16
 """Levels of the queue tree."""
 
@@ -58,6 +66,7 @@ def queue_configured(state: State, record: QueueConfigured) -> None:
             if job.phase not in ENDED and queue in state.queues[job.queue].chain:
                 step_out(state, job)
                 line_up(state, job)
+                send_back(state, job)
 
 
 def _fault_of(state: State, record: QueueConfigured) -> tuple[Reason, int, int] | None:
@@ -67,10 +76,9 @@ def _fault_of(state: State, record: QueueConfigured) -> tuple[Reason, int, int] 
         return (Reason.VALUE_OUT_OF_RANGE, record.weight, WEIGHT_MAX)
     if record.state is QueueState.UNKNOWN:
         return (Reason.VALUE_OUT_OF_RANGE, 0, 1)
-    amounts = (record.guarantee, record.deserved, record.capability)
-    for amount in (a for group in amounts for a in group):
-        if amount.count < 0:
-            return (Reason.VALUE_OUT_OF_RANGE, amount.count, 0)
+    fault = _bounds_fault(record)
+    if fault is not None:
+        return fault
     place = state.queue_by_name.get(record.queue)
     if place is not None and record.removed:
         queue = state.queues[place]
@@ -78,6 +86,45 @@ def _fault_of(state: State, record: QueueConfigured) -> tuple[Reason, int, int] 
             return (Reason.QUEUE_NOT_EMPTY, queue.jobs + len(queue.children), 0)
     if place is None and record.removed:
         return (Reason.QUEUE_UNKNOWN, 0, 0)
+    return _place_fault(state, record, place) or _weight_fault(state, record)
+
+
+def _bounds_fault(record: QueueConfigured) -> tuple[Reason, int, int] | None:
+    """What is wrong with the amounts of a queue: one per resource, none negative."""
+    for amounts in (
+        record.guarantee,
+        record.deserved,
+        record.capability,
+        record.borrowing_limit,
+        record.lending_limit,
+    ):
+        doubles = len(amounts) - len({amount.resource: True for amount in amounts})
+        if doubles or len(amounts) > NAMES_MAX:
+            return (Reason.VALUE_OUT_OF_RANGE, len(amounts), min(NAMES_MAX, len(amounts) - doubles))
+        for amount in amounts:
+            if not 0 <= amount.count <= NUMBER_MAX:
+                limit = 0 if amount.count < 0 else NUMBER_MAX
+                return (Reason.VALUE_OUT_OF_RANGE, amount.count, limit)
+    return None
+
+
+def _weight_fault(state: State, record: QueueConfigured) -> tuple[Reason, int, int] | None:
+    """Shares of siblings are compared over the least common multiple of their weights."""
+    common = record.weight
+    for queue in state.queues:
+        config = queue.config
+        if config.parent == record.parent and not queue.is_removed:
+            if config.queue != record.queue and common % config.weight:
+                common = lcm(common, config.weight)
+    if common.bit_length() > WEIGHT_BITS_MAX:
+        return (Reason.VALUE_OUT_OF_RANGE, common.bit_length(), WEIGHT_BITS_MAX)
+    return None
+
+
+def _place_fault(
+    state: State, record: QueueConfigured, place: int | None
+) -> tuple[Reason, int, int] | None:
+    """What is wrong with the place of a queue in the tree."""
     if not record.parent:
         return None
     above = state.queue_by_name.get(record.parent)
@@ -128,6 +175,9 @@ def reservation_requested(state: State, record: ReservationRequested) -> None:
             return
         if not 0 <= record.from_ns < record.to_ns:
             reject(state, Reason.VALUE_OUT_OF_RANGE, "", record.from_ns, record.to_ns)
+            return
+        if record.to_ns > TIME_MAX:
+            reject(state, Reason.VALUE_OUT_OF_RANGE, "", record.to_ns, TIME_MAX)
             return
         state.reservations[record.reservation] = record
         for at_ns in (record.from_ns, record.to_ns):

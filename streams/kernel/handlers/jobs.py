@@ -13,16 +13,17 @@ from ganger.streams.kernel import quota
 from ganger.streams.kernel.attempts import detach, end_job, evict, settle
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.entities import ENDED, Job, RoleState
+from ganger.streams.kernel.limits import (
+    CARDS_MAX,
+    NAMES_MAX,
+    NUMBER_MAX,
+    PRIORITY_MAX,
+    QUANTITY_MAX,
+    ROLES_MAX,
+)
 from ganger.streams.kernel.lines import line_up, step_out
+from ganger.streams.kernel.resources import names_defect
 from ganger.streams.kernel.state import State
-
-CARDS_MAX = 1 << 20
-"""Cards or cards' pods of one job, replicas of a role: more is refused as a mistake."""
-
-PRIORITY_MAX = 1 << 31
-
-NUMBER_MAX = 1 << 61
-"""Times in ns, 73 years, and counts: more would leave 64 bits when a clock is added."""
 
 Fault = tuple[Reason, int, int]
 """Reason, the value asked, the limit it breaks."""
@@ -112,6 +113,8 @@ def _fault_of(state: State, record: JobSubmitRequested) -> Fault | None:
         return (Reason.VALUE_OUT_OF_RANGE, min(numbers), 0)
     if max(numbers) > NUMBER_MAX:
         return (Reason.VALUE_OUT_OF_RANGE, max(numbers), NUMBER_MAX)
+    if record.retry.backoff_max_ns < record.retry.backoff_ns:
+        return (Reason.VALUE_OUT_OF_RANGE, record.retry.backoff_ns, record.retry.backoff_max_ns)
     if abs(record.priority) > PRIORITY_MAX:
         return (Reason.VALUE_OUT_OF_RANGE, record.priority, PRIORITY_MAX)
     place = state.queue_by_name.get(record.queue)
@@ -133,6 +136,8 @@ def roles_fault(roles: tuple[Role, ...], min_available: int) -> Fault | None:
     """What is wrong with a job's roles."""
     if not roles:
         return (Reason.ROLE_MISSING, 0, 1)
+    if len(roles) > ROLES_MAX:
+        return (Reason.VALUE_OUT_OF_RANGE, len(roles), ROLES_MAX)
     if len({role.name: None for role in roles}) < len(roles):
         return (Reason.ROLE_DUPLICATE, len(roles), 0)
     for role in roles:
@@ -148,6 +153,8 @@ def roles_fault(roles: tuple[Role, ...], min_available: int) -> Fault | None:
     if min_available < 0:
         return (Reason.VALUE_OUT_OF_RANGE, min_available, 0)
     replicas = sum(role.replicas for role in roles)
+    if replicas > CARDS_MAX:
+        return (Reason.VALUE_OUT_OF_RANGE, replicas, CARDS_MAX)
     if min_available > replicas:
         return (Reason.MIN_ABOVE_REPLICAS, min_available, replicas)
     return None
@@ -155,6 +162,11 @@ def roles_fault(roles: tuple[Role, ...], min_available: int) -> Fault | None:
 
 def _request_fault(role: Role) -> Fault | None:
     request = role.request
+    if len(request.resources) > NAMES_MAX:
+        return (Reason.VALUE_OUT_OF_RANGE, len(request.resources), NAMES_MAX)
+    unnamed = names_defect(request.resources)
+    if unnamed:
+        return (Reason.VALUE_OUT_OF_RANGE, unnamed, 0)
     amounts = [amount.count for amount in request.resources]
     numbers = (
         request.cards,
@@ -167,6 +179,8 @@ def _request_fault(role: Role) -> Fault | None:
     )
     if min(numbers) < 0:
         return (Reason.VALUE_OUT_OF_RANGE, min(numbers), 0)
+    if max(numbers) > QUANTITY_MAX:
+        return (Reason.VALUE_OUT_OF_RANGE, max(numbers), QUANTITY_MAX)
     if request.cards > CARDS_MAX:
         return (Reason.VALUE_OUT_OF_RANGE, request.cards, CARDS_MAX)
     if request.card_milli >= 1000 or (request.cards and request.card_milli):

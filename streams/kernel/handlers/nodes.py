@@ -17,8 +17,16 @@ from ganger.streams.kernel import occupancy
 from ganger.streams.kernel.attempts import detach, end_attempt, evict, settle
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.entities import Node, Pod
-from ganger.streams.kernel.lines import step_out
+from ganger.streams.kernel.limits import (
+    CARDS_MAX,
+    NAMES_MAX,
+    NODE_MEMORY_MAX,
+    QUANTITY_MAX,
+    RUN_CARDS_MAX,
+)
+from ganger.streams.kernel.lines import send_back, step_out
 from ganger.streams.kernel.reservations import reserved_nodes
+from ganger.streams.kernel.resources import names_defect
 from ganger.streams.kernel.state import State
 
 
@@ -45,6 +53,8 @@ def lost(state: State, record: NodeLost) -> None:
     _close(state, node)
     occupancy.count_in(state, node)
     _give_up(state, node, [pod for _, pod in sorted(node.pods.items())], Reason.NODE_LOST)
+    for seq in state.indexes.inqueue.fresh():
+        send_back(state, state.jobs[seq])
 
 
 def cordoned(state: State, record: NodeCordoned) -> None:
@@ -89,6 +99,10 @@ def _known(state: State, name: str) -> Node | None:
 
 
 def _report(state: State, report: NodeReport) -> None:
+    fault = _report_fault(report)
+    if fault is not None:
+        reject(state, Reason.VALUE_OUT_OF_RANGE, "", fault[0], fault[1])
+        return
     place = state.node_by_name.get(report.node)
     kept = msgspec.structs.replace(report, attempts=(), utilisation_milli=())
     if place is None:
@@ -118,6 +132,36 @@ def _report(state: State, report: NodeReport) -> None:
     occupancy.offer(state, node)
 
 
+def _report_fault(report: NodeReport) -> tuple[int, int] | None:
+    """The number that makes a report unbelievable, and the bound that it breaks."""
+    if not report.node:
+        return (0, 1)
+    cards = 0
+    for run in report.cards:
+        if min(run.count, run.memory_mib, run.island) < 0:
+            return (min(run.count, run.memory_mib, run.island), 0)
+        if run.memory_mib > QUANTITY_MAX:
+            return (run.memory_mib, QUANTITY_MAX)
+        cards += run.count
+    amounts = [amount.count for amount in report.resources]
+    least = min(report.cpu_milli, report.memory_mib, report.pod_slots, *amounts)
+    if least < 0:
+        return (least, 0)
+    doubles = len(report.labels) - len({label.key: True for label in report.labels})
+    for value, most in (
+        (cards, CARDS_MAX),
+        (cards * len(report.cards), RUN_CARDS_MAX),
+        (report.memory_mib, NODE_MEMORY_MAX),
+        (max(report.cpu_milli, *amounts, 0), QUANTITY_MAX),
+        (len(amounts), NAMES_MAX),
+        (names_defect(report.resources), 0),
+        (doubles, 0),
+    ):
+        if value > most:
+            return (value, most)
+    return None
+
+
 def _settle_listed(state: State, node: Node, report: NodeReport) -> None:
     """Free the attempts whose end the node has handled and that it lists no more."""
     alive = {(ref.job, ref.pod, ref.attempt): True for ref in report.attempts}
@@ -125,7 +169,7 @@ def _settle_listed(state: State, node: Node, report: NodeReport) -> None:
         key = (state.jobs[pod.job].request.job, pod.index, pod.attempt)
         if (
             pod.phase is Phase.RELEASING
-            and pod.evict_seq <= report.handled_seq
+            and pod.evict_seq <= report.handled_seq < state.cause
             and key not in alive
         ):
             _free(state, pod)

@@ -20,8 +20,15 @@ from ganger.streams.kernel import occupancy, quota
 from ganger.streams.kernel.attempts import end_attempt, end_job, find, settle
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.entities import ENDED, Job, Node, Pod, Queue
-from ganger.streams.kernel.handlers.jobs import CARDS_MAX, add_job, roles_fault
+from ganger.streams.kernel.handlers.jobs import add_job, roles_fault
 from ganger.streams.kernel.lifecycle import move_job, move_pod
+from ganger.streams.kernel.limits import (
+    ATTEMPT_MAX,
+    CARDS_MAX,
+    NUMBER_MAX,
+    PRIORITY_MAX,
+    SPANS_MAX,
+)
 from ganger.streams.kernel.lines import step_out
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
@@ -170,6 +177,8 @@ def adopted(state: State, record: PodAdopted) -> None:
 
 
 def _spans_fault(cards: tuple[CardSpan, ...]) -> tuple[Reason, int, int] | None:
+    if len(cards) > SPANS_MAX:
+        return (Reason.VALUE_OUT_OF_RANGE, len(cards), SPANS_MAX)
     for span in cards:
         if min(span.first, span.count) < 0 or span.first + span.count > CARDS_MAX:
             return (Reason.VALUE_OUT_OF_RANGE, min(span.first, span.count), CARDS_MAX)
@@ -177,6 +186,8 @@ def _spans_fault(cards: tuple[CardSpan, ...]) -> tuple[Reason, int, int] | None:
 
 
 def _fault_of(state: State, record: PodAdopted, mask: int) -> tuple[Reason, int, int] | None:
+    if not record.job:
+        return (Reason.VALUE_OUT_OF_RANGE, 0, 1)
     place = state.node_by_name.get(record.node)
     if place is None:
         return (Reason.NODE_UNKNOWN, 0, 0)
@@ -191,6 +202,13 @@ def _fault_of(state: State, record: PodAdopted, mask: int) -> tuple[Reason, int,
         return (Reason.QUEUE_NOT_A_LEAF, len(queue.children), 0)
     if record.pod < 0 or record.attempt < 1:
         return (Reason.VALUE_OUT_OF_RANGE, min(record.pod, record.attempt), 0)
+    for value, most in (
+        (record.attempt, ATTEMPT_MAX),
+        (abs(record.priority), PRIORITY_MAX),
+        (abs(record.runtime_estimate_ns), NUMBER_MAX),
+    ):
+        if value > most:
+            return (Reason.VALUE_OUT_OF_RANGE, value, most)
     fault = roles_fault((_role_of(record, record.pod + 1),), 0)
     if fault is not None:
         return fault

@@ -6,6 +6,7 @@ from ganger.schemas.records import Tick
 from ganger.streams.kernel.attempts import evict, forget, settle, ttl_ns
 from ganger.streams.kernel.digest import event_term
 from ganger.streams.kernel.entities import ENDED, Job, Pod
+from ganger.streams.kernel.limits import TIME_MAX
 from ganger.streams.kernel.lines import step_out
 from ganger.streams.kernel.reservations import refresh_reservations
 from ganger.streams.kernel.state import State
@@ -15,8 +16,11 @@ EVENT_IDS_MAX = 1 << 20
 
 
 def pass_time(state: State, record: Tick) -> bool:
-    """Move the clock, do what is due. False: the Tick is a former owner's, or moves time back."""
-    if record.epoch != state.epoch or record.time_ns < state.clock_ns:
+    """Move the clock, do what is due.
+
+    False: the Tick is a former owner's, moves time back, or out of all bounds.
+    """
+    if record.epoch != state.epoch or not state.clock_ns <= record.time_ns <= TIME_MAX:
         return False
     state.clock_ns = state.now_ns = record.time_ns
     timers = state.indexes.timers

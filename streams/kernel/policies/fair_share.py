@@ -22,6 +22,6 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
     return Hooks(queue_key=_queue_key)
 
 
-def _queue_key(state: State, queue: Queue) -> tuple[int, ...]:
-    first = 0 if queue.guarantee and is_below_guarantee(queue) else 1
-    return (-queue.config.priority, first, weighted_share(state, queue))
+def _queue_key(state: State, queue: Queue, admits: bool) -> tuple[int, ...]:
+    first = 0 if queue.guarantee and is_below_guarantee(queue, admits) else 1
+    return (-queue.config.priority, first, weighted_share(state, queue, admits))

@@ -71,6 +71,7 @@ def build(record: PolicyConfigured) -> Policy:
             raise PolicyRefused(Reason.ACTION_UNKNOWN, where, action.action, "name it once")
         integers(action.arguments, where, {})
         names.append(action.action)
+    _check_classes(record)
     spreads = [h.spread for h in hooks if h.spread is not None]
     return Policy(
         digest=sha256(policy_facts(record)).digest()[:8],
@@ -83,6 +84,20 @@ def build(record: PolicyConfigured) -> Policy:
         classes={c.name: (c.priority, c.preempts) for c in record.priority_classes},
         settings=Settings(**integers(record.settings, "settings", SETTINGS)),
     )
+
+
+def _check_classes(record: PolicyConfigured) -> None:
+    """Names of priority classes name one class each."""
+    names: dict[str, bool] = {}
+    for place, named in enumerate(record.priority_classes):
+        if not named.name or named.name in names:
+            raise PolicyRefused(
+                Reason.ARGUMENT_INVALID,
+                f"priority_classes[{place}].name",
+                named.name,
+                "give each class a name of its own",
+            )
+        names[named.name] = True
 
 
 def _hooks_of(record: PolicyConfigured, tier: int, place: int) -> Hooks:

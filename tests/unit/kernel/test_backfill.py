@@ -27,7 +27,10 @@ def test_it_does_not_wait_behind_a_job_that_does_not_fit() -> None:
 
 @pytest.mark.parametrize("cards_of_node", [4, 2])
 def test_in_a_mixed_gang_it_counts_for_the_minimum_and_does_not_wait(cards_of_node: int) -> None:
-    cell = Cell().start(node("n1", cards_of_node), node("n2", 2))
+    cell = Cell().start(node("n1", 4), node("n2", 2))
+    if cards_of_node < 4:
+        cell.submit("busy", role(cards=3))
+        cell.tick()
     cell.submit("j", role("launcher", 1), role("worker", 1, cards=4), minimum=2)
     made = places(cell.tick())
     if cards_of_node == 4:

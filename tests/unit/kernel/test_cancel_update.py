@@ -2,6 +2,7 @@
 
 import pytest
 
+from ganger.schemas import records as r
 from ganger.schemas.enums import Phase
 from support.builders import Cell, node, placed, role
 from support.decision_lines import job_of, phase_of, places, queue_of, said
@@ -40,7 +41,10 @@ def test_a_pod_that_ends_by_itself_while_cancelled_frees_its_cards() -> None:
 
 
 def test_a_gang_that_waits_for_cards_with_zero_request_pods_running_can_be_cancelled() -> None:
-    cell = Cell().start(node("n1", 4), node("n2", 4))
+    cell = Cell().start(node("n1", 5), node("n2", 5))
+    cell.submit("busy", role(replicas=2, cards=1))
+    cell.put(r.NodeCordoned(cell.now_ns, "", None, "n2", "me"))
+    cell.tick()
     cell.submit("j", role("launcher"), role("worker", cards=5))
     assert places(cell.tick()) == ["j/0@n1"]
     assert phase_of(cell, "j") is Phase.INQUEUE

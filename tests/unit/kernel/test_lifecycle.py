@@ -13,7 +13,7 @@ P = Phase
 JOBS = """
             PENDING INQUEUE ALLOCATED RUNNING RELEASING SUCCEEDED FAILED CANCELLED
 PENDING        -       x        -        x        -         -        x       x
-INQUEUE        -       -        x        x        x         x        x       x
+INQUEUE        x       -        x        x        x         x        x       x
 ALLOCATED      -       x        -        x        x         x        x       x
 RUNNING        -       x        -        -        x         x        x       x
 RELEASING      -       -        -        -        -         x        x       x

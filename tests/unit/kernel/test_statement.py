@@ -15,7 +15,7 @@ from support.decision_lines import job_of, node_of, phase_of
 
 
 def waiting_cell() -> tuple[Cell, Job]:
-    """Two nodes, one partly used; an admitted job of three roles that waits."""
+    """Two nodes, one partly used; a job of three roles that waits."""
     cell = Cell().start(node("n1", 8, island=4, resources=[("nic", 9)]), node("n2", 4))
     cell.submit("busy", role("a", 1, cards=2), role("b", 1, milli=400))
     cell.tick()
@@ -132,7 +132,7 @@ def test_nothing_is_said_before_commit() -> None:
     ]
     assert statement.operations == []
     assert {pod.phase for pod in (job.pods or {}).values()} == {Phase.ALLOCATED}
-    assert phase_of(cell, "j") is Phase.INQUEUE  # the action moves the job, not the statement
+    assert phase_of(cell, "j") is Phase.PENDING  # the action moves the job, not the statement
 
 
 def test_returned_numbers_are_given_out_before_fresh_ones() -> None:
