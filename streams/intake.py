@@ -51,6 +51,7 @@ from ganger.streams.liveness import (
 )
 from ganger.streams.structure import (
     attempt_defect,
+    event_defect,
     job_defect,
     node_defect,
     report_defect,
@@ -165,7 +166,7 @@ class Intake:
             raise InputRefused(
                 NOT_AN_INPUT, f"{kind.__name__} is written by intake or by the owner, never sent"
             )
-        defect = check(record)
+        defect = check(record) or event_defect(record)
         if defect:
             raise InputRefused(BAD_STRUCTURE, f"{kind.__name__}.{defect}")
         if record.time_ns != now_ns:
@@ -207,6 +208,9 @@ class Intake:
     def _heartbeat(self, heartbeat: NodeHeartbeat, now_ns: int) -> list[Record]:
         """All reports of a frame are sound, or none is taken."""
         nodes = self._liveness.nodes
+        defect = event_defect(heartbeat)
+        if defect:
+            raise InputRefused(BAD_STRUCTURE, f"NodeHeartbeat.{defect}")
         for index, report in enumerate(heartbeat.reports):
             view = nodes.get(report.node)
             if view is not None and view.raw is report:

@@ -6,13 +6,18 @@ request makes sense for the cell as it stands is for the kernel to say.
 
 from typing import Any
 
-from ganger.schemas.records import NodeReport
+from ganger.schemas.records import Amount, NodeReport, Record
+from ganger.streams.kernel.limits import (
+    CARDS_MAX,
+    NAMES_MAX,
+    NODE_MEMORY_MAX,
+    QUANTITY_MAX,
+    RUN_CARDS_MAX,
+)
+from ganger.streams.kernel.resources import NAMED, names_defect
 
 NAME_CHARS_MAX = 253
 """Longest key of a job, queue or node: that of a DNS name, and so of a Kubernetes object."""
-
-CARDS_MAX = 1_000_000
-"""Most cards of a node; whole machines of processors are described as one node."""
 
 
 def name_defect(field: str, name: str) -> str:
@@ -20,6 +25,16 @@ def name_defect(field: str, name: str) -> str:
     if 0 < len(name) <= NAME_CHARS_MAX:
         return ""
     return f"{field} is {name[:40]!r} of {len(name)} characters; give 1 to {NAME_CHARS_MAX}"
+
+
+def event_defect(record: Record) -> str:
+    """What is wrong with the id of an event: remembered for a while, so it must be short."""
+    if len(record.event_id) <= NAME_CHARS_MAX:
+        return ""
+    return (
+        f"event_id is {record.event_id[:40]!r}... of {len(record.event_id)} characters; "
+        f"give at most {NAME_CHARS_MAX}"
+    )
 
 
 def job_defect(record: Any) -> str:
@@ -47,24 +62,56 @@ def report_defect(report: NodeReport) -> str:
         defect = name_defect(field, getattr(report, field))
         if defect:
             return defect
-    for field in ("cpu_milli", "memory_mib", "pod_slots"):
-        if getattr(report, field) < 0:
-            return f"{field} is {getattr(report, field)}; give 0 or more"
-    for amount in report.resources:
-        if amount.count < 0 or not amount.resource:
-            return f"resources has {amount.resource!r} = {amount.count}; give a name, 0 or more"
-    return _cards_defect(report) or _attempts_defect(report)
+    for field, most in (
+        ("cpu_milli", QUANTITY_MAX),
+        ("memory_mib", NODE_MEMORY_MAX),
+        ("pod_slots", QUANTITY_MAX),
+    ):
+        if not 0 <= getattr(report, field) <= most:
+            return f"{field} is {getattr(report, field)}; give 0 to {most}"
+    return (
+        _resources_defect(report.resources)
+        or _labels_defect(report)
+        or _cards_defect(report)
+        or _attempts_defect(report)
+    )
+
+
+def _resources_defect(amounts: tuple[Amount, ...]) -> str:
+    if len(amounts) > NAMES_MAX:
+        return f"resources are {len(amounts)}; give at most {NAMES_MAX}"
+    for amount in amounts:
+        if not 0 <= amount.count <= QUANTITY_MAX or not amount.resource:
+            what = f"{amount.resource[:40]!r} = {amount.count}"
+            return f"resources has {what}; give a name, and 0 to {QUANTITY_MAX}"
+    if names_defect(amounts):
+        names = [amount.resource for amount in amounts]
+        wrong = next(name for name in names if name in NAMED or names.count(name) > 1)
+        return f"resources has {wrong[:40]!r} beside another field or itself; name each once"
+    return ""
+
+
+def _labels_defect(report: NodeReport) -> str:
+    keys: dict[str, bool] = {}
+    for label in report.labels:
+        if label.key in keys:
+            return f"labels has {label.key[:40]!r} twice; give each key once"
+        keys[label.key] = True
+    return ""
 
 
 def _cards_defect(report: NodeReport) -> str:
     cards = 0
     for index, run in enumerate(report.cards):
-        if run.count < 1 or run.memory_mib < 0 or run.island < 0:
+        if run.count < 1 or not 0 <= run.memory_mib <= QUANTITY_MAX or run.island < 0:
             numbers = f"count {run.count}, memory_mib {run.memory_mib}, island {run.island}"
             return f"cards[{index}] has {numbers}; give at least one card and no negative number"
         cards += run.count
     if cards > CARDS_MAX:
         return f"cards are {cards}; a node may have {CARDS_MAX}"
+    if cards * len(report.cards) > RUN_CARDS_MAX:
+        most = RUN_CARDS_MAX // cards
+        return f"cards are {cards} in {len(report.cards)} runs; so many may be in {most} runs"
     loads = report.utilisation_milli
     if loads and (len(loads) != cards or min(loads) < 0 or max(loads) > 1000):
         return f"utilisation_milli has {len(loads)} values; give one of 0..1000 for each card"

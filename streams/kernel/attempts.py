@@ -14,6 +14,19 @@ from ganger.streams.kernel.lines import line_up, step_out
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 
+# bound once: looking a member up on its Enum class costs more than what is done with it
+_FINISH = DecisionKind.FINISH
+_ALLOCATED = Phase.ALLOCATED
+_FAILED = Phase.FAILED
+_INQUEUE = Phase.INQUEUE
+_RELEASING = Phase.RELEASING
+_RUNNING = Phase.RUNNING
+_SUCCEEDED = Phase.SUCCEEDED
+_UNKNOWN = Phase.UNKNOWN
+_ALL_PODS_SUCCEEDED = Reason.ALL_PODS_SUCCEEDED
+_DEPENDENCY_FAILED = Reason.DEPENDENCY_FAILED
+_JOB_TTL = Wake.JOB_TTL
+
 
 def find(state: State, job_key: str, index: int, attempt: int) -> tuple[Job, Pod] | None:
     """The live attempt a fact speaks of; none for late facts and strangers."""
@@ -29,9 +42,9 @@ def find(state: State, job_key: str, index: int, attempt: int) -> tuple[Job, Pod
 
 def evict(state: State, job: Job, pod: Pod, reason: Reason) -> None:
     """Tell an attempt to end, unless it has been told."""
-    if pod.phase is Phase.RELEASING:
+    if pod.phase is _RELEASING:
         return
-    move_pod(state, pod, Phase.RELEASING)
+    move_pod(state, pod, _RELEASING)
     pod.evict_seq = state.cause
     pod.evict_reason = reason
     role = job.shape.roles[pod.index % len(job.roles)].name
@@ -40,7 +53,7 @@ def evict(state: State, job: Job, pod: Pod, reason: Reason) -> None:
 
 def detach(state: State, job: Job, pod: Pod) -> None:
     """The job gives up a live attempt, to have its pod placed again; the node still holds it."""
-    assert pod.phase is Phase.RELEASING
+    assert pod.phase is _RELEASING
     _leave(state, job, pod)
     _return(state, job, pod)
     state.indexes.ghosts[(pod.job, pod.index, pod.attempt)] = pod
@@ -53,10 +66,10 @@ def end_attempt(state: State, job: Job, pod: Pod, phase: Phase) -> None:
     ghosts = state.indexes.ghosts
     if ghosts and ghosts.pop((pod.job, pod.index, pod.attempt), None) is not None:
         if job.phase in ENDED:
-            state.indexes.timers.at(job.ended_ns + ttl_ns(state, job), Wake.JOB_TTL, job.seq)
+            state.indexes.timers.at(job.ended_ns + ttl_ns(state, job), _JOB_TTL, job.seq)
     else:
         _leave(state, job, pod)
-        if phase is Phase.SUCCEEDED:
+        if phase is _SUCCEEDED:
             job.roles[pod.index % len(job.roles)].succeeded += 1
             # unsaid, the last attempt is the first; an adopted one began before it was known
             if pod.attempt > 1 or 0 < pod.started_ns < pod.allocated_ns:
@@ -100,21 +113,21 @@ def settle(state: State, job: Job) -> None:
     state.touch(job)
     if job.phase in ENDED:
         return
-    if job.ending is not Phase.UNKNOWN:
+    if job.ending is not _UNKNOWN:
         if not job.pods:
             _end(state, job, job.ending)
-        elif job.phase is not Phase.RELEASING:
+        elif job.phase is not _RELEASING:
             quota.disclaim(state, job)
-            move_job(state, job, Phase.RELEASING)
+            move_job(state, job, _RELEASING)
         return
     if not job.pods:
         if not any(role.pending() for role in job.roles):
-            job.reason = Reason.ALL_PODS_SUCCEEDED
+            job.reason = _ALL_PODS_SUCCEEDED
             job.asked = sum(role.succeeded for role in job.roles)
-            _end(state, job, Phase.SUCCEEDED)
+            _end(state, job, _SUCCEEDED)
             return
-        if job.phase in (Phase.ALLOCATED, Phase.RUNNING):
-            move_job(state, job, Phase.INQUEUE)
+        if job.phase in (_ALLOCATED, _RUNNING):
+            move_job(state, job, _INQUEUE)
             quota.claim(state, job)
     line_up(state, job)
 
@@ -123,7 +136,7 @@ def end_job(
     state: State, job: Job, phase: Phase, reason: Reason, asked: int = 0, limit: int = 0
 ) -> None:
     """Bring a job to an end: its live attempts are evicted first. It may stand in a line."""
-    if job.ending is not Phase.UNKNOWN or job.phase in ENDED:
+    if job.ending is not _UNKNOWN or job.phase in ENDED:
         return
     step_out(state, job)
     job.ending = phase
@@ -146,12 +159,12 @@ def _end(state: State, job: Job, phase: Phase) -> None:
             step_out(state, other)
             other.dependencies = tuple(d for d in other.dependencies if d != ended.seq)
             state.touch(other)
-            if terminal is Phase.SUCCEEDED:
+            if terminal is _SUCCEEDED:
                 line_up(state, other)
-            elif other.ending is Phase.UNKNOWN:
-                other.ending = Phase.FAILED
-                other.reason, other.asked, other.limit = Reason.DEPENDENCY_FAILED, 0, 0
-                work.append((other, Phase.FAILED))  # it waited, so it has no live attempts
+            elif other.ending is _UNKNOWN:
+                other.ending = _FAILED
+                other.reason, other.asked, other.limit = _DEPENDENCY_FAILED, 0, 0
+                work.append((other, _FAILED))  # it waited, so it has no live attempts
 
 
 def _close(state: State, job: Job, phase: Phase) -> None:
@@ -165,10 +178,10 @@ def _close(state: State, job: Job, phase: Phase) -> None:
         level.jobs -= 1
     move_job(state, job, phase)
     job.ended_ns = state.now_ns
-    state.indexes.timers.at(job.ended_ns + ttl_ns(state, job), Wake.JOB_TTL, job.seq)
+    state.indexes.timers.at(job.ended_ns + ttl_ns(state, job), _JOB_TTL, job.seq)
     say_of_job(
         state,
-        DecisionKind.FINISH,
+        _FINISH,
         job.request.job,
         job.reason,
         job.asked,

@@ -12,6 +12,15 @@ from ganger.streams.kernel.entities import Job, Pod
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.topology import spans
 
+# bound once: looking a member up on its Enum class costs more than what is done with it
+_CYCLE_CLOSED = DecisionKind.CYCLE_CLOSED
+_EVICT = DecisionKind.EVICT
+_REJECT = DecisionKind.REJECT
+_CYCLE_DONE = Reason.CYCLE_DONE
+_PLACED_IN_TURN = Reason.PLACED_IN_TURN
+_PLACED_WITHOUT_RESOURCES = Reason.PLACED_WITHOUT_RESOURCES
+_UNKNOWN = Tier.UNKNOWN
+
 _NO_CARDS: tuple[CardSpan, ...] = ()
 _OF_NO_POD = {
     "role": "",
@@ -77,7 +86,7 @@ def say_placed(
             pod.tier,
             0,
             "",
-            Reason.PLACED_WITHOUT_RESOURCES if shape.is_empty else Reason.PLACED_IN_TURN,
+            _PLACED_WITHOUT_RESOURCES if shape.is_empty else _PLACED_IN_TURN,
             shape.cards_milli,
             free,
             0,
@@ -99,7 +108,7 @@ def say_evict(state: State, job: Job, role: str, pod: Pod, node: str, reason: Re
             state.cause,
             state.decision_index,
             state.now_ns,
-            DecisionKind.EVICT,
+            _EVICT,
             job.request.job,
             role,
             pod.index,
@@ -170,7 +179,7 @@ def say_of_job(
 
 def reject(state: State, reason: Reason, job: str = "", asked: int = 0, limit: int = 0) -> None:
     """REJECT: a request was refused and changed nothing. `cause_seq` says which request."""
-    say_of_job(state, DecisionKind.REJECT, job, reason, asked, 0, limit)
+    say_of_job(state, _REJECT, job, reason, asked, 0, limit)
 
 
 def say_cycle_closed(state: State, started: int, evicted: int, digest: bytes) -> None:
@@ -182,7 +191,7 @@ def say_cycle_closed(state: State, started: int, evicted: int, digest: bytes) ->
             state.cause,
             state.decision_index,
             state.now_ns,
-            DecisionKind.CYCLE_CLOSED,
+            _CYCLE_CLOSED,
             "",
             "",
             -1,
@@ -191,10 +200,10 @@ def say_cycle_closed(state: State, started: int, evicted: int, digest: bytes) ->
             _NO_CARDS,
             0,
             0,
-            Tier.UNKNOWN,
+            _UNKNOWN,
             0,
             "",
-            Reason.CYCLE_DONE,
+            _CYCLE_DONE,
             0,
             0,
             0,

@@ -8,6 +8,11 @@ from ganger.streams.kernel.lifecycle import move_job
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.waiting import FRESH, GROWING, UNIQUE, Waiting
 
+# bound once: looking a member up on its Enum class costs more than what is done with it
+_INQUEUE = Phase.INQUEUE
+_PENDING = Phase.PENDING
+_UNKNOWN = Phase.UNKNOWN
+
 _PLACEABLE = (Phase.INQUEUE, Phase.ALLOCATED, Phase.RUNNING)
 
 
@@ -17,12 +22,12 @@ def line_up(state: State, job: Job) -> None:
     The minimum of an admitted job counts as demand only while it may be placed: one that is held,
     backs off or whose queue drains keeps nobody out.
     """
-    if job.phase is Phase.INQUEUE:
+    if job.phase is _INQUEUE:
         if may_start(state, job):
             quota.claim(state, job)
         else:
             quota.disclaim(state, job)
-    if job.phase is Phase.PENDING:
+    if job.phase is _PENDING:
         if may_start(state, job):
             state.indexes.gate.add(job, order_key(state, job), FRESH)
     elif job.phase in _PLACEABLE and may_start(state, job):
@@ -41,10 +46,10 @@ def line_up(state: State, job: Job) -> None:
 
 def send_back(state: State, job: Job) -> None:
     """Let an admitted job that was never placed ask anew: what it was admitted on has shrunk."""
-    if job.phase is Phase.INQUEUE and not any(role.fresh for role in job.roles):
+    if job.phase is _INQUEUE and not any(role.fresh for role in job.roles):
         step_out(state, job)
         quota.disclaim(state, job)
-        move_job(state, job, Phase.PENDING)
+        move_job(state, job, _PENDING)
         line_up(state, job)
 
 
@@ -57,7 +62,7 @@ def step_out(state: State, job: Job) -> None:
 
 def line_of(state: State, job: Job) -> Waiting:
     """The lines of the stage that the job's phase belongs to."""
-    return state.indexes.gate if job.phase is Phase.PENDING else state.indexes.inqueue
+    return state.indexes.gate if job.phase is _PENDING else state.indexes.inqueue
 
 
 def may_start(state: State, job: Job) -> bool:
@@ -65,7 +70,7 @@ def may_start(state: State, job: Job) -> bool:
     return (
         not job.held
         and not job.dependencies
-        and job.ending is Phase.UNKNOWN
+        and job.ending is _UNKNOWN
         and job.not_before_ns <= state.clock_ns
         and not state.queues[job.queue].is_draining
     )

@@ -13,6 +13,10 @@ from ganger.streams.kernel.resources import CARD_MILLI, Shape
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 
+# bound once: looking a member up on its Enum class costs more than what is done with it
+_ALLOCATED = Phase.ALLOCATED
+_POD_START = Wake.POD_START
+
 Operation = tuple[int, Shape, Node, int, tuple[int, ...], bool, int]
 """Role position, shape, node, union of masks, the mask of each pod, shared?, milli-cards free
 before.
@@ -120,7 +124,7 @@ def _make_pod(
         shape.card_milli if is_shared else 0,
         shape.card_memory if is_shared else 0,
         tier,
-        Phase.ALLOCATED,
+        _ALLOCATED,
         state.cause,
         now,
     )
@@ -130,7 +134,7 @@ def _make_pod(
     assert job.pods is not None
     job.pods[index] = pod
     state.indexes.timers.at(
-        now + state.policy.settings.start_timeout_ns, Wake.POD_START, job.seq, index, attempt
+        now + state.policy.settings.start_timeout_ns, _POD_START, job.seq, index, attempt
     )
     return pod
 

@@ -73,10 +73,13 @@ def roles(draw: st.DrawFn) -> tuple[r.Role, ...]:
     return tuple(made)
 
 
+KINDS = tuple(sorted(HANDLERS, key=lambda kind: kind.__name__))
+
+
 @st.composite
-def sound(draw: st.DrawFn) -> r.Record:
+def sound(draw: st.DrawFn, kinds: tuple[type[r.Record], ...] = KINDS) -> r.Record:
     """A record as a sane client, node or operator of the cell might send it."""
-    kind = draw(st.sampled_from(sorted(HANDLERS, key=lambda kind: kind.__name__)))
+    kind = draw(st.sampled_from(kinds))
     job, node = draw(st.sampled_from(JOBS)), draw(st.sampled_from(NODES))
     queue = draw(st.sampled_from(QUEUES))
     pod, attempt = draw(st.integers(0, 3)), draw(st.integers(1, 2))
@@ -180,9 +183,9 @@ def put(value: Any, path: Path, change: Any) -> Any:
 
 
 @st.composite
-def spoiled(draw: st.DrawFn) -> r.Record:
+def spoiled(draw: st.DrawFn, kinds: tuple[type[r.Record], ...] = KINDS) -> r.Record:
     """A sound record with something wrong in it; what no schema lets through stays sound."""
-    record = draw(sound())
+    record = draw(sound(kinds))
     for _ in range(draw(st.sampled_from((0, 0, 1, 1, 2, 3)))):
         path = draw(st.sampled_from(leaves(record)))
 
@@ -267,7 +270,7 @@ def test_any_records_in_any_order(stream: list[r.Record], cut: int) -> None:
 inputs = st.one_of(
     st.builds(
         lambda record: r.NodeHeartbeat(record.time_ns, record.event_id, None, (record.report,)),
-        spoiled().filter(lambda record: isinstance(record, r.NodeChanged | r.NodeReturned)),
+        spoiled((r.NodeChanged, r.NodeReturned)),
     ),
     hostile,
     records("NodeHeartbeat"),

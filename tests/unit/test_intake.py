@@ -9,7 +9,8 @@ from ganger.schemas import records as r
 from ganger.schemas.encoding import encode_record
 from ganger.schemas.enums import CardHealth
 from ganger.streams.intake import BAD_STRUCTURE, NOT_AN_INPUT, DeadLetter, InputRefused, Intake
-from ganger.streams.structure import CARDS_MAX, NAME_CHARS_MAX
+from ganger.streams.kernel.limits import CARDS_MAX
+from ganger.streams.structure import NAME_CHARS_MAX
 from support.builders import SECOND, report, submission
 
 SILENCE_NS = 40 * SECOND
@@ -181,12 +182,26 @@ def cards(count: int) -> r.CardRun:
         (report("n", attempts=[("a", 0, 0)]), "attempts[0].attempt is 0"),
         (report("n", handled=-2), "handled_seq is -2"),
         (report("n", resources=[("", 1)]), "resources has ''"),
+        (report("n", resources=[("nic", (1 << 40) + 1)]), "resources has 'nic'"),
+        (report("n", resources=[("nic", 1), ("nic", 1)]), "resources has 'nic' beside"),
+        (report("n", resources=[("cpu_milli", 1)]), "resources has 'cpu_milli' beside"),
+        (report("n", resources=[(f"r{i}", 1) for i in range(257)]), "resources are 257"),
+        (report("n", memory=1 << 32), "memory_mib is 4294967296; give 0 to 4294967295"),
+        (report("n", cpu=(1 << 40) + 1), "cpu_milli is"),
+        (report("n", labels=[("zone", "a"), ("zone", "b")]), "labels has 'zone' twice"),
+        (report("n", runs=[cards(10_000)] * 100), "so many may be in 16 runs"),
     ],
 )
 def test_reports_that_cannot_be_are_refused(bad: r.NodeReport, words: str) -> None:
     with pytest.raises(InputRefused) as caught:
         listening().accept(heartbeat(bad), 10)
     assert words in caught.value.detail
+
+
+@pytest.mark.parametrize("record", [heartbeat(report("n")), submission("j")])
+def test_ids_of_events_are_short(record: r.Record) -> None:
+    with pytest.raises(InputRefused, match="event_id is 'xxx.* of 254 characters; give at most 253"):
+        listening().accept(replace(record, event_id="x" * 254), 10)
 
 
 # --- liveness -------------------------------------------------------------------------------------

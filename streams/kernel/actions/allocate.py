@@ -10,6 +10,12 @@ from ganger.streams.kernel.session import QueueOrder, Session
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.statement import Statement
 
+# bound once: looking a member up on its Enum class costs more than what is done with it
+_ALLOCATE = DecisionKind.ALLOCATE
+_ALLOCATED = Phase.ALLOCATED
+_INQUEUE = Phase.INQUEUE
+_MAIN = Tier.MAIN
+
 
 def run(session: Session) -> None:
     """Try jobs until none is left that has not been placed or refused."""
@@ -33,7 +39,7 @@ def run(session: Session) -> None:
         job, group = found
         refusal = place_job(state, statement, job)
         if refusal is None:
-            session.started += statement.commit(job, DecisionKind.ALLOCATE, Tier.MAIN)
+            session.started += statement.commit(job, _ALLOCATE, _MAIN)
             waiting.remove(job)
             _placed(state, job)
             order.served(queue)
@@ -49,7 +55,7 @@ def _try_lone(session: Session, statement: Statement, job: Job) -> None:
     refusal = place_job(state, statement, job)
     if refusal is None:
         session.lone = None
-        session.started += statement.commit(job, DecisionKind.ALLOCATE, Tier.MAIN)
+        session.started += statement.commit(job, _ALLOCATE, _MAIN)
         _placed(state, job)
         return
     session.line_lone()
@@ -64,10 +70,10 @@ def _try_lone(session: Session, statement: Statement, job: Job) -> None:
 def _placed(state: State, job: Job) -> None:
     if job.shape.has_empty:
         state.indexes.zero.pop(job.seq, None)
-    job.last_tier = Tier.MAIN
-    if job.phase is Phase.INQUEUE:
+    job.last_tier = _MAIN
+    if job.phase is _INQUEUE:
         quota.disclaim(state, job)
-        move_job(state, job, Phase.ALLOCATED)
+        move_job(state, job, _ALLOCATED)
     else:
         state.touch(job)
     for role in job.roles:

@@ -11,6 +11,11 @@ from ganger.streams.kernel.resources import CARDS, UNBOUND, Need
 from ganger.streams.kernel.session import QueueOrder, Session
 from ganger.streams.kernel.state import Refusal, State
 
+# bound once: looking a member up on its Enum class costs more than what is done with it
+_ADMIT = DecisionKind.ADMIT
+_INQUEUE = Phase.INQUEUE
+_WITHIN_LIMITS = Reason.WITHIN_LIMITS
+
 
 def run(session: Session, asks: bool) -> None:
     """Admit in queue and job order. `asks`: by the admission rules; else everything."""
@@ -58,7 +63,7 @@ def _admit(session: Session, job: Job) -> None:
     key = job.key
     assert key is not None
     state.indexes.gate.remove(job)
-    move_job(state, job, Phase.INQUEUE)
+    move_job(state, job, _INQUEUE)
     session.admitted.append(job)
     if job.shape.has_empty:
         line_up(state, job)
@@ -71,12 +76,12 @@ def say_admitted(session: Session) -> None:
     """ADMIT of the jobs admitted in this cycle that still wait; of others ALLOCATE says more."""
     state = session.state
     for job in session.admitted:
-        if job.phase is Phase.INQUEUE:
+        if job.phase is _INQUEUE:
             say_of_job(
                 state,
-                DecisionKind.ADMIT,
+                _ADMIT,
                 job.request.job,
-                Reason.WITHIN_LIMITS,
+                _WITHIN_LIMITS,
                 job.shape.min_needs[0][0],
                 max(0, state.total[CARDS] - state.used[CARDS]),
                 state.total[CARDS],

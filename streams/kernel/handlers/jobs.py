@@ -25,6 +25,30 @@ from ganger.streams.kernel.lines import line_up, step_out
 from ganger.streams.kernel.resources import names_defect
 from ganger.streams.kernel.state import State
 
+# bound once: looking a member up on its Enum class costs more than what is done with it
+_CANCELLED = Phase.CANCELLED
+_FAILED = Phase.FAILED
+_INQUEUE = Phase.INQUEUE
+_PENDING = Phase.PENDING
+_SUCCEEDED = Phase.SUCCEEDED
+_UNKNOWN = Phase.UNKNOWN
+_CANCEL_REQUESTED = Reason.CANCEL_REQUESTED
+_DEPENDENCY_FAILED = Reason.DEPENDENCY_FAILED
+_DEPENDENCY_UNKNOWN = Reason.DEPENDENCY_UNKNOWN
+_JOB_ENDED = Reason.JOB_ENDED
+_JOB_EXISTS = Reason.JOB_EXISTS
+_JOB_UNKNOWN = Reason.JOB_UNKNOWN
+_MIN_ABOVE_REPLICAS = Reason.MIN_ABOVE_REPLICAS
+_PRIORITY_CLASS_UNKNOWN = Reason.PRIORITY_CLASS_UNKNOWN
+_QUEUE_CLOSED = Reason.QUEUE_CLOSED
+_QUEUE_NOT_A_LEAF = Reason.QUEUE_NOT_A_LEAF
+_QUEUE_UNKNOWN = Reason.QUEUE_UNKNOWN
+_ROLE_DUPLICATE = Reason.ROLE_DUPLICATE
+_ROLE_MISSING = Reason.ROLE_MISSING
+_ROLE_UNKNOWN = Reason.ROLE_UNKNOWN
+_SCALED_DOWN = Reason.SCALED_DOWN
+_VALUE_OUT_OF_RANGE = Reason.VALUE_OUT_OF_RANGE
+
 Fault = tuple[Reason, int, int]
 """Reason, the value asked, the limit it breaks."""
 
@@ -35,7 +59,7 @@ def submit(state: State, record: JobSubmitRequested) -> None:
     if fault is not None:
         reject(state, fault[0], record.job, fault[1], fault[2])
         return
-    add_job(state, record, Phase.PENDING)
+    add_job(state, record, _PENDING)
     job = state.jobs[state.cause]
     if any(state.jobs[seq].phase in ENDED for seq in job.dependencies):
         _resolve(state, job)
@@ -72,7 +96,7 @@ def add_job(state: State, record: JobSubmitRequested, phase: Phase) -> Job:
         level.jobs += 1
     for role, pod_shape in zip(job.roles, shape.shapes, strict=True):
         quota.expect(queue, pod_shape.charges, role.replicas)
-    if phase in (Phase.PENDING, Phase.INQUEUE):
+    if phase in (_PENDING, _INQUEUE):
         state.waiting_count += 1
     state.touch(job)
     return job
@@ -82,20 +106,20 @@ def _resolve(state: State, job: Job) -> None:
     """Some jobs it depends on have ended already."""
     for seq in job.dependencies:
         other = state.jobs[seq]
-        if other.phase in ENDED and other.phase is not Phase.SUCCEEDED:
-            end_job(state, job, Phase.FAILED, Reason.DEPENDENCY_FAILED)
+        if other.phase in ENDED and other.phase is not _SUCCEEDED:
+            end_job(state, job, _FAILED, _DEPENDENCY_FAILED)
             return
     job.dependencies = tuple(
-        seq for seq in job.dependencies if state.jobs[seq].phase is not Phase.SUCCEEDED
+        seq for seq in job.dependencies if state.jobs[seq].phase is not _SUCCEEDED
     )
 
 
 def _fault_of(state: State, record: JobSubmitRequested) -> Fault | None:
     """Why a submission is refused: first what it says of itself, then what the cell says of it."""
     if not record.job:
-        return (Reason.VALUE_OUT_OF_RANGE, 0, 1)
+        return (_VALUE_OUT_OF_RANGE, 0, 1)
     if record.job in state.job_by_key:
-        return (Reason.JOB_EXISTS, 0, 0)
+        return (_JOB_EXISTS, 0, 0)
     if not state.shapes.knows(record.roles, record.min_available):  # else checked before
         fault = roles_fault(record.roles, record.min_available)
         if fault is not None:
@@ -110,63 +134,63 @@ def _fault_of(state: State, record: JobSubmitRequested) -> Fault | None:
         record.backfill_risk_milli,
     )
     if min(numbers) < 0:
-        return (Reason.VALUE_OUT_OF_RANGE, min(numbers), 0)
+        return (_VALUE_OUT_OF_RANGE, min(numbers), 0)
     if max(numbers) > NUMBER_MAX:
-        return (Reason.VALUE_OUT_OF_RANGE, max(numbers), NUMBER_MAX)
+        return (_VALUE_OUT_OF_RANGE, max(numbers), NUMBER_MAX)
     if record.retry.backoff_max_ns < record.retry.backoff_ns:
-        return (Reason.VALUE_OUT_OF_RANGE, record.retry.backoff_ns, record.retry.backoff_max_ns)
+        return (_VALUE_OUT_OF_RANGE, record.retry.backoff_ns, record.retry.backoff_max_ns)
     if abs(record.priority) > PRIORITY_MAX:
-        return (Reason.VALUE_OUT_OF_RANGE, record.priority, PRIORITY_MAX)
+        return (_VALUE_OUT_OF_RANGE, record.priority, PRIORITY_MAX)
     place = state.queue_by_name.get(record.queue)
     if place is None or state.queues[place].is_removed:
-        return (Reason.QUEUE_UNKNOWN, 0, 0)
+        return (_QUEUE_UNKNOWN, 0, 0)
     queue = state.queues[place]
     if queue.children:
-        return (Reason.QUEUE_NOT_A_LEAF, len(queue.children), 0)
+        return (_QUEUE_NOT_A_LEAF, len(queue.children), 0)
     if any(level.config.state is not QueueState.OPEN for level in queue.chain):
-        return (Reason.QUEUE_CLOSED, 0, 0)
+        return (_QUEUE_CLOSED, 0, 0)
     if record.priority_class and record.priority_class not in state.policy.classes:
-        return (Reason.PRIORITY_CLASS_UNKNOWN, 0, 0)
+        return (_PRIORITY_CLASS_UNKNOWN, 0, 0)
     if any(key not in state.job_by_key for key in record.dependencies):
-        return (Reason.DEPENDENCY_UNKNOWN, 0, 0)
+        return (_DEPENDENCY_UNKNOWN, 0, 0)
     return None
 
 
 def roles_fault(roles: tuple[Role, ...], min_available: int) -> Fault | None:
     """What is wrong with a job's roles."""
     if not roles:
-        return (Reason.ROLE_MISSING, 0, 1)
+        return (_ROLE_MISSING, 0, 1)
     if len(roles) > ROLES_MAX:
-        return (Reason.VALUE_OUT_OF_RANGE, len(roles), ROLES_MAX)
+        return (_VALUE_OUT_OF_RANGE, len(roles), ROLES_MAX)
     if len({role.name: None for role in roles}) < len(roles):
-        return (Reason.ROLE_DUPLICATE, len(roles), 0)
+        return (_ROLE_DUPLICATE, len(roles), 0)
     for role in roles:
         if not 0 < role.replicas <= CARDS_MAX:
-            return (Reason.VALUE_OUT_OF_RANGE, role.replicas, CARDS_MAX)
+            return (_VALUE_OUT_OF_RANGE, role.replicas, CARDS_MAX)
         if role.min_available < 0:
-            return (Reason.VALUE_OUT_OF_RANGE, role.min_available, 0)
+            return (_VALUE_OUT_OF_RANGE, role.min_available, 0)
         if role.min_available > role.replicas:
-            return (Reason.MIN_ABOVE_REPLICAS, role.min_available, role.replicas)
+            return (_MIN_ABOVE_REPLICAS, role.min_available, role.replicas)
         fault = _request_fault(role)
         if fault is not None:
             return fault
     if min_available < 0:
-        return (Reason.VALUE_OUT_OF_RANGE, min_available, 0)
+        return (_VALUE_OUT_OF_RANGE, min_available, 0)
     replicas = sum(role.replicas for role in roles)
     if replicas > CARDS_MAX:
-        return (Reason.VALUE_OUT_OF_RANGE, replicas, CARDS_MAX)
+        return (_VALUE_OUT_OF_RANGE, replicas, CARDS_MAX)
     if min_available > replicas:
-        return (Reason.MIN_ABOVE_REPLICAS, min_available, replicas)
+        return (_MIN_ABOVE_REPLICAS, min_available, replicas)
     return None
 
 
 def _request_fault(role: Role) -> Fault | None:
     request = role.request
     if len(request.resources) > NAMES_MAX:
-        return (Reason.VALUE_OUT_OF_RANGE, len(request.resources), NAMES_MAX)
+        return (_VALUE_OUT_OF_RANGE, len(request.resources), NAMES_MAX)
     unnamed = names_defect(request.resources)
     if unnamed:
-        return (Reason.VALUE_OUT_OF_RANGE, unnamed, 0)
+        return (_VALUE_OUT_OF_RANGE, unnamed, 0)
     amounts = [amount.count for amount in request.resources]
     numbers = (
         request.cards,
@@ -178,15 +202,15 @@ def _request_fault(role: Role) -> Fault | None:
         *amounts,
     )
     if min(numbers) < 0:
-        return (Reason.VALUE_OUT_OF_RANGE, min(numbers), 0)
+        return (_VALUE_OUT_OF_RANGE, min(numbers), 0)
     if max(numbers) > QUANTITY_MAX:
-        return (Reason.VALUE_OUT_OF_RANGE, max(numbers), QUANTITY_MAX)
+        return (_VALUE_OUT_OF_RANGE, max(numbers), QUANTITY_MAX)
     if request.cards > CARDS_MAX:
-        return (Reason.VALUE_OUT_OF_RANGE, request.cards, CARDS_MAX)
+        return (_VALUE_OUT_OF_RANGE, request.cards, CARDS_MAX)
     if request.card_milli >= 1000 or (request.cards and request.card_milli):
-        return (Reason.VALUE_OUT_OF_RANGE, request.card_milli, 0 if request.cards else 999)
+        return (_VALUE_OUT_OF_RANGE, request.card_milli, 0 if request.cards else 999)
     if request.card_memory_mib and not request.card_milli:
-        return (Reason.VALUE_OUT_OF_RANGE, request.card_memory_mib, 0)
+        return (_VALUE_OUT_OF_RANGE, request.card_memory_mib, 0)
     return None
 
 
@@ -194,11 +218,11 @@ def _known(state: State, key: str) -> Job | None:
     """The job of a request that names one; says the rejection when it cannot be changed."""
     seq = state.job_by_key.get(key)
     if seq is None:
-        reject(state, Reason.JOB_UNKNOWN, key)
+        reject(state, _JOB_UNKNOWN, key)
         return None
     job = state.jobs[seq]
-    if job.phase in ENDED or job.ending is not Phase.UNKNOWN:
-        reject(state, Reason.JOB_ENDED, key)
+    if job.phase in ENDED or job.ending is not _UNKNOWN:
+        reject(state, _JOB_ENDED, key)
         return None
     return job
 
@@ -207,7 +231,7 @@ def cancel(state: State, record: JobCancelRequested) -> None:
     """End a job as cancelled."""
     job = _known(state, record.job)
     if job is not None:
-        end_job(state, job, Phase.CANCELLED, Reason.CANCEL_REQUESTED)
+        end_job(state, job, _CANCELLED, _CANCEL_REQUESTED)
 
 
 def update(state: State, record: JobUpdateRequested) -> None:
@@ -221,7 +245,7 @@ def update(state: State, record: JobUpdateRequested) -> None:
         names = [role.name for role in roles]
         unknown = [scale.role for scale in record.scale if scale.role not in names]
         if unknown:
-            reject(state, Reason.ROLE_UNKNOWN, record.job)
+            reject(state, _ROLE_UNKNOWN, record.job)
             return
         roles = tuple(_scaled(role, record.scale) for role in roles)
         min_available = min(min_available, sum(role.replicas for role in roles))
@@ -230,7 +254,7 @@ def update(state: State, record: JobUpdateRequested) -> None:
             reject(state, fault[0], record.job, fault[1], fault[2])
             return
     if record.priority is not None and abs(record.priority) > PRIORITY_MAX:
-        reject(state, Reason.VALUE_OUT_OF_RANGE, record.job, record.priority, PRIORITY_MAX)
+        reject(state, _VALUE_OUT_OF_RANGE, record.job, record.priority, PRIORITY_MAX)
         return
     step_out(state, job)
     if record.priority is not None:
@@ -279,7 +303,7 @@ def _resize(state: State, job: Job, position: int, replicas: int) -> None:
             job.attempts = {}
         job.attempts.setdefault(index, 1)  # placed before, never returned: its first attempt
         if pod is not None:
-            evict(state, job, pod, Reason.SCALED_DOWN)
+            evict(state, job, pod, _SCALED_DOWN)
             detach(state, job, pod)
         elif local not in again and role.succeeded:
             role.succeeded -= 1  # its success counts no more: grown again, the job runs it anew

@@ -34,6 +34,28 @@ from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 from ganger.streams.kernel.topology import mask_of
 
+# bound once: looking a member up on its Enum class costs more than what is done with it
+_ALLOCATED = Phase.ALLOCATED
+_EVICTED = Phase.EVICTED
+_FAILED = Phase.FAILED
+_PENDING = Phase.PENDING
+_RELEASING = Phase.RELEASING
+_RUNNING = Phase.RUNNING
+_SUCCEEDED = Phase.SUCCEEDED
+_UNKNOWN = Phase.UNKNOWN
+_CARDS_TAKEN = Reason.CARDS_TAKEN
+_JOB_ENDED = Reason.JOB_ENDED
+_NODE_UNKNOWN = Reason.NODE_UNKNOWN
+_NODE_UNREACHABLE = Reason.NODE_UNREACHABLE
+_POD_EXISTS = Reason.POD_EXISTS
+_QUEUE_NOT_A_LEAF = Reason.QUEUE_NOT_A_LEAF
+_QUEUE_UNKNOWN = Reason.QUEUE_UNKNOWN
+_RETRY_LIMIT = Reason.RETRY_LIMIT
+_ROLE_UNKNOWN = Reason.ROLE_UNKNOWN
+_VALUE_OUT_OF_RANGE = Reason.VALUE_OUT_OF_RANGE
+_MAIN = Tier.MAIN
+_JOB_BACKOFF = Wake.JOB_BACKOFF
+
 
 def started(state: State, record: PodStarted) -> None:
     """An attempt runs; so does its job."""
@@ -45,10 +67,10 @@ def started(state: State, record: PodStarted) -> None:
         return
     pod.started_ns = state.now_ns
     state.touch(pod)
-    if pod.phase is Phase.ALLOCATED:
-        move_pod(state, pod, Phase.RUNNING)
-        if job.phase is Phase.ALLOCATED:
-            move_job(state, job, Phase.RUNNING)
+    if pod.phase is _ALLOCATED:
+        move_pod(state, pod, _RUNNING)
+        if job.phase is _ALLOCATED:
+            move_job(state, job, _RUNNING)
     if not job.first_started_ns:
         job.first_started_ns = state.now_ns
         state.touch(job)
@@ -77,7 +99,7 @@ def succeeded(state: State, record: PodSucceeded) -> None:
         return
     job, pod = found
     step_out(state, job)
-    end_attempt(state, job, pod, Phase.SUCCEEDED)
+    end_attempt(state, job, pod, _SUCCEEDED)
     settle(state, job)
 
 
@@ -88,7 +110,7 @@ def released(state: State, record: PodReleased) -> None:
         return
     job, pod = found
     step_out(state, job)
-    end_attempt(state, job, pod, Phase.EVICTED)
+    end_attempt(state, job, pod, _EVICTED)
     settle(state, job)
 
 
@@ -99,17 +121,17 @@ def failed(state: State, record: PodFailed) -> None:
         return
     job, pod = found
     step_out(state, job)
-    if pod.phase is Phase.RELEASING:
-        end_attempt(state, job, pod, Phase.EVICTED)
+    if pod.phase is _RELEASING:
+        end_attempt(state, job, pod, _EVICTED)
         settle(state, job)
         return
-    end_attempt(state, job, pod, Phase.FAILED)
+    end_attempt(state, job, pod, _FAILED)
     if job.failures is None:
         job.failures = {}
     count = job.failures[pod.index] = job.failures.get(pod.index, 0) + 1
     retry = job.request.retry
     if count > retry.limit:
-        end_job(state, job, Phase.FAILED, Reason.RETRY_LIMIT, count, retry.limit)
+        end_job(state, job, _FAILED, _RETRY_LIMIT, count, retry.limit)
         return
     if record.failure is FailureKind.START_FAILED and pod.node not in job.avoid:
         job.avoid = tuple(sorted((*job.avoid, pod.node)))
@@ -118,7 +140,7 @@ def failed(state: State, record: PodFailed) -> None:
             retry.backoff_ns << min(count - 1, 62), max(retry.backoff_max_ns, retry.backoff_ns)
         )
         job.not_before_ns = max(job.not_before_ns, state.now_ns + wait)
-        state.indexes.timers.at(job.not_before_ns, Wake.JOB_BACKOFF, job.seq)
+        state.indexes.timers.at(job.not_before_ns, _JOB_BACKOFF, job.seq)
     settle(state, job)
 
 
@@ -151,8 +173,8 @@ def adopted(state: State, record: PodAdopted) -> None:
         mask,
         record.card_milli,
         record.card_memory_mib,
-        Tier.MAIN,
-        Phase.RUNNING,
+        _MAIN,
+        _RUNNING,
         state.cause,
         state.now_ns,
         started_ns=max(1, min(record.started_ns, state.now_ns)),  # 0 would say: not started
@@ -168,64 +190,64 @@ def adopted(state: State, record: PodAdopted) -> None:
     state.touch(node)
     occupancy.recount(state, node)
     occupancy.offer(state, node)
-    job.last_tier = Tier.MAIN
+    job.last_tier = _MAIN
     job.dependencies = ()  # it runs already
-    if job.phase is not Phase.RUNNING:
+    if job.phase is not _RUNNING:
         quota.disclaim(state, job)
-        move_job(state, job, Phase.RUNNING)
+        move_job(state, job, _RUNNING)
     settle(state, job)
 
 
 def _spans_fault(cards: tuple[CardSpan, ...]) -> tuple[Reason, int, int] | None:
     if len(cards) > SPANS_MAX:
-        return (Reason.VALUE_OUT_OF_RANGE, len(cards), SPANS_MAX)
+        return (_VALUE_OUT_OF_RANGE, len(cards), SPANS_MAX)
     for span in cards:
         if min(span.first, span.count) < 0 or span.first + span.count > CARDS_MAX:
-            return (Reason.VALUE_OUT_OF_RANGE, min(span.first, span.count), CARDS_MAX)
+            return (_VALUE_OUT_OF_RANGE, min(span.first, span.count), CARDS_MAX)
     return None
 
 
 def _fault_of(state: State, record: PodAdopted, mask: int) -> tuple[Reason, int, int] | None:
     if not record.job:
-        return (Reason.VALUE_OUT_OF_RANGE, 0, 1)
+        return (_VALUE_OUT_OF_RANGE, 0, 1)
     place = state.node_by_name.get(record.node)
     if place is None:
-        return (Reason.NODE_UNKNOWN, 0, 0)
+        return (_NODE_UNKNOWN, 0, 0)
     if state.nodes[place].is_lost:  # its return will show whether the pod still runs
-        return (Reason.NODE_UNREACHABLE, 0, 0)
+        return (_NODE_UNREACHABLE, 0, 0)
     queue: Queue | None = None
     if record.queue in state.queue_by_name:
         queue = state.queues[state.queue_by_name[record.queue]]
     if queue is None or queue.is_removed:
-        return (Reason.QUEUE_UNKNOWN, 0, 0)
+        return (_QUEUE_UNKNOWN, 0, 0)
     if queue.children:
-        return (Reason.QUEUE_NOT_A_LEAF, len(queue.children), 0)
+        return (_QUEUE_NOT_A_LEAF, len(queue.children), 0)
     if record.pod < 0 or record.attempt < 1:
-        return (Reason.VALUE_OUT_OF_RANGE, min(record.pod, record.attempt), 0)
+        return (_VALUE_OUT_OF_RANGE, min(record.pod, record.attempt), 0)
     for value, most in (
         (record.attempt, ATTEMPT_MAX),
         (abs(record.priority), PRIORITY_MAX),
         (abs(record.runtime_estimate_ns), NUMBER_MAX),
     ):
         if value > most:
-            return (Reason.VALUE_OUT_OF_RANGE, value, most)
+            return (_VALUE_OUT_OF_RANGE, value, most)
     fault = roles_fault((_role_of(record, record.pod + 1),), 0)
     if fault is not None:
         return fault
     seq = state.job_by_key.get(record.job)
     if seq is not None:
         job = state.jobs[seq]
-        if job.phase in ENDED or job.ending is not Phase.UNKNOWN:
-            return (Reason.JOB_ENDED, 0, 0)
+        if job.phase in ENDED or job.ending is not _UNKNOWN:
+            return (_JOB_ENDED, 0, 0)
         if len(job.roles) != 1 or job.shape.shapes[0].request != _request_of(record):
-            return (Reason.ROLE_UNKNOWN, 0, 0)
+            return (_ROLE_UNKNOWN, 0, 0)
         if job.pods and record.pod in job.pods:
-            return (Reason.POD_EXISTS, record.pod, 0)
+            return (_POD_EXISTS, record.pod, 0)
         if job.attempts and record.attempt <= job.attempts.get(record.pod, 0):
-            return (Reason.POD_EXISTS, record.pod, 0)
+            return (_POD_EXISTS, record.pod, 0)
         role = job.roles[0]
         if record.pod >= role.replicas and role.pending():
-            return (Reason.VALUE_OUT_OF_RANGE, record.pod, role.replicas - 1)
+            return (_VALUE_OUT_OF_RANGE, record.pod, role.replicas - 1)
     return _cards_fault(state.nodes[place], record, mask)
 
 
@@ -238,11 +260,11 @@ def _cards_fault(node: Node, record: PodAdopted, mask: int) -> tuple[Reason, int
         room = node.shared.get(card)
         free = room[0] if room is not None else (0 if held & mask else 1000)
         if mask.bit_count() != 1 or free < record.card_milli:
-            return (Reason.CARDS_TAKEN, record.card_milli, free)
+            return (_CARDS_TAKEN, record.card_milli, free)
         held = 0
     cards = sum(run.count for run in node.report.cards)
     if mask & held or mask >> cards:
-        return (Reason.CARDS_TAKEN, mask.bit_count(), (mask & ~held).bit_count())
+        return (_CARDS_TAKEN, mask.bit_count(), (mask & ~held).bit_count())
     return None
 
 
@@ -293,7 +315,7 @@ def _job_of(state: State, record: PodAdopted) -> Job:
         -1,
         False,
     )
-    job = add_job(state, request, Phase.PENDING)
+    job = add_job(state, request, _PENDING)
     role = job.roles[0]
     queue = state.queues[job.queue]
     quota.expect(queue, job.shape.shapes[0].charges, -role.pending())

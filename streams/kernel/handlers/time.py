@@ -12,6 +12,13 @@ from ganger.streams.kernel.reservations import refresh_reservations
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Timer, Wake
 
+# bound once: looking a member up on its Enum class costs more than what is done with it
+_ALLOCATED = Phase.ALLOCATED
+_START_TIMEOUT = Reason.START_TIMEOUT
+_JOB_BACKOFF = Wake.JOB_BACKOFF
+_JOB_TTL = Wake.JOB_TTL
+_POD_START = Wake.POD_START
+
 EVENT_IDS_MAX = 1 << 20
 
 
@@ -48,9 +55,9 @@ def next_wake(state: State) -> int | None:
 def _is_due(state: State, timer: Timer) -> bool:
     """Whether the timer says when something will happen, as the facts are now."""
     at_ns, wake = timer[0], timer[1]
-    if wake is Wake.POD_START:
+    if wake is _POD_START:
         return _unstarted(state, timer) is not None
-    if wake is Wake.JOB_BACKOFF:
+    if wake is _JOB_BACKOFF:
         job = state.jobs.get(timer[2])
         return job is not None and job.phase not in ENDED and job.not_before_ns == at_ns
     return any(at_ns in (r.from_ns, r.to_ns) for r in state.reservations.values())
@@ -61,7 +68,7 @@ def _unstarted(state: State, timer: Timer) -> tuple[Job, Pod] | None:
     _, _, seq, index, attempt = timer
     job = state.jobs.get(seq)
     pod = job.pods.get(index) if job is not None and job.pods else None
-    if job is None or pod is None or pod.attempt != attempt or pod.phase is not Phase.ALLOCATED:
+    if job is None or pod is None or pod.attempt != attempt or pod.phase is not _ALLOCATED:
         return None
     return job, pod
 
@@ -79,7 +86,7 @@ def _wake_ttl(state: State, timer: Timer) -> None:
         return
     due = job.ended_ns + ttl_ns(state, job)
     if due > state.clock_ns:
-        state.indexes.timers.at(due, Wake.JOB_TTL, job.seq)
+        state.indexes.timers.at(due, _JOB_TTL, job.seq)
     elif any(key[0] == job.seq for key in state.indexes.ghosts):
         return  # a lost node still holds an attempt of it, whose end sets the timer again
     else:
@@ -96,12 +103,12 @@ def _wake_start(state: State, timer: Timer) -> None:
     limit = state.policy.settings.start_timeout_ns
     if waited < limit:
         due = pod.allocated_ns + limit
-        state.indexes.timers.at(due, Wake.POD_START, pod.job, pod.index, pod.attempt)
+        state.indexes.timers.at(due, _POD_START, pod.job, pod.index, pod.attempt)
         return
     step_out(state, job)
     if pod.node not in job.avoid:
         job.avoid = tuple(sorted((*job.avoid, pod.node)))
-    evict(state, job, pod, Reason.START_TIMEOUT)
+    evict(state, job, pod, _START_TIMEOUT)
     settle(state, job)
 
 
