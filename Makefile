@@ -6,7 +6,7 @@ RUN_READY := $(VENV)/.ready-run
 DEV_READY := $(VENV)/.ready-dev
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-# The bundled sample and the small cluster that `make run` replays it on; the folder is wiped at each run.
+# The bundled sample and the small cluster that `make run` replays it on; its ledger is made anew at each run.
 SAMPLE := replay/samples/philly-2000.csv.gz
 NODES ?= 16x8
 RUN_DIR := run
@@ -50,16 +50,16 @@ $(DEV_READY): requirements-dev.lock $(RUN_READY)
 	@touch $@
 
 run: $(RUN_READY)
-	@rm -rf $(RUN_DIR)
+	@rm -rf $(RUN_DIR)/sample
 	@mkdir -p $(RUN_DIR)
-	$(BIN)/ganger simulate $(SAMPLE) --nodes $(NODES) --ledger $(RUN_DIR)/ledger
-	$(BIN)/ganger verify $(RUN_DIR)/ledger
+	$(BIN)/ganger simulate $(SAMPLE) --nodes $(NODES) --ledger $(RUN_DIR)/sample
+	$(BIN)/ganger verify $(RUN_DIR)/sample
 	@echo
 	@echo 'Every decision was recomputed from the ledger and is equal. Try next:'
-	@echo '  $(BIN)/ganger why $(RUN_DIR)/ledger $(JOB)              # placed after days: where, when, by what'
-	@echo '  $(BIN)/ganger why $(RUN_DIR)/ledger $(JOB) --at +3d     # and why it waited three days in'
-	@echo '  $(BIN)/ganger log $(RUN_DIR)/ledger --job $(JOB) --decisions'
-	@echo '  $(BIN)/ganger state $(RUN_DIR)/ledger queues --at +3d   # any table, any moment'
+	@echo '  $(BIN)/ganger why $(RUN_DIR)/sample $(JOB)              # placed after days: where, when, by what'
+	@echo '  $(BIN)/ganger why $(RUN_DIR)/sample $(JOB) --at +3d     # and why it waited three days in'
+	@echo '  $(BIN)/ganger log $(RUN_DIR)/sample --job $(JOB) --decisions'
+	@echo '  $(BIN)/ganger state $(RUN_DIR)/sample queues --at +3d   # any table, any moment'
 	@echo '  $(BIN)/ganger --help'
 
 check: $(DEV_READY)

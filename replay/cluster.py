@@ -58,6 +58,7 @@ from ganger.replay.traces.fields import (
     parse_whole,
 )
 from ganger.replay.traces.source import InputError, Source, read_source
+from ganger.streams.kernel.limits import RUN_CARDS_MAX
 
 CPU_MILLI_PER_CARD = 12_000
 MEMORY_MIB_PER_CARD = 131_072
@@ -365,6 +366,12 @@ def _check_node(node: _NodeTable, place: str) -> None:
             f"{place}.island_cards",
             f"the value is {islands}, and the node has {node.cards} cards",
             "give a number that divides cards",
+        )
+    if islands and node.cards // islands * node.cards > RUN_CARDS_MAX:
+        raise InputError(
+            f"{place}.island_cards",
+            f"the value is {islands} on a node of {node.cards} cards",
+            f"give islands of {-(-node.cards * node.cards // RUN_CARDS_MAX)} cards or more",
         )
     named = {
         "model": [node.model] if node.model is not None else [],

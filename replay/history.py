@@ -3,11 +3,11 @@
 from msgspec import Struct
 
 from ganger.replay.reader import Progress, Streams, fold, initial_state, records, tell_nobody
-from ganger.schemas.codec import decode_decision
 from ganger.streams.checkpoint import Checkpoint, SnapshotStore, pack, unpack
 from ganger.streams.kernel.snapshot import SnapshotUnreadable
 from ganger.streams.kernel.state import State
 from ganger.streams.log.protocol import LogReader
+from ganger.streams.payloads import read_decision
 
 SNAPSHOT_AFTER_COUNT = 50_000
 """A replay this long, about a second, ends with a snapshot, where there is a store to keep it."""
@@ -117,7 +117,7 @@ def _fits(checkpoint: Checkpoint, seq: int, streams: Streams) -> bool:
     if (state.cell, state.next_seq) != (streams.ledger.cell, seq):
         return False
     return any(
-        decode_decision(payload).chain == state.chain
-        for _, payloads in streams.decisions.read_groups(max(position - 1, 0), position)
-        for payload in payloads
+        read_decision(place, payload).chain == state.chain
+        for first, payloads in streams.decisions.read_groups(max(position - 1, 0), position)
+        for place, payload in enumerate(payloads, first)
     )

@@ -9,20 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from ganger.schemas.codec import decode_record
-from ganger.schemas.errors import PayloadCorrupt, SchemaUnknown
 from ganger.schemas.records import Record
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.step import step
 from ganger.streams.log.protocol import LogReader
+from ganger.streams.payloads import read_record
 from ganger.streams.seed import seed_of
 
 Progress = Callable[[int], None]
 """Told how many records were worked through since it was last called."""
-
-UNREADABLE = (PayloadCorrupt, SchemaUnknown)
-"""What decoding raises for bytes that this version cannot read."""
-
 
 class Streams(Protocol):
     """The two streams of one cell's ledger, for reading."""
@@ -46,21 +41,6 @@ class LedgerCut(Exception):
         )
 
 
-class RecordUnreadable(Exception):
-    """A record whose bytes are what was written, but no record of any known schema.
-
-    Attributes:
-        seq: where it stands.
-    """
-
-    def __init__(self, seq: int, cause: Exception) -> None:
-        self.seq = seq
-        super().__init__(
-            f"seq {seq}: {cause}. Its hash is right, so it was written like this: read the ledger "
-            "with the version of ganger that wrote it."
-        )
-
-
 def initial_state(ledger: LogReader) -> State:
     """The state before record 0.
 
@@ -77,23 +57,11 @@ def records(ledger: LogReader, from_seq: int, to_seq: int) -> Iterator[tuple[int
 
     Raises:
         LogCorrupt: what is stored does not check.
-        RecordUnreadable: a record has no known schema.
+        RecordUnreadable: a record is none that a ledger may hold.
     """
     for first_seq, payloads in ledger.read_groups(from_seq, to_seq):
         for seq, payload in enumerate(payloads, first_seq):
             yield seq, read_record(seq, payload)
-
-
-def read_record(seq: int, payload: bytes) -> Record:
-    """The record in a payload of the ledger.
-
-    Raises:
-        RecordUnreadable: it is none.
-    """
-    try:
-        return decode_record(payload)
-    except UNREADABLE as error:
-        raise RecordUnreadable(seq, error) from error
 
 
 def fold(state: State, ledger: LogReader, to_seq: int, on_progress: Progress) -> int:
@@ -104,7 +72,7 @@ def fold(state: State, ledger: LogReader, to_seq: int, on_progress: Progress) ->
 
     Raises:
         LogCorrupt: what is stored does not check.
-        RecordUnreadable: a record has no known schema.
+        RecordUnreadable: a record is none that a ledger may hold.
     """
     count = 0
     with paused_collector():

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
-from ganger.schemas.codec import decode_decision
 from ganger.streams.divergence import Divergence
 from ganger.streams.log.protocol import Log
+from ganger.streams.payloads import read_decision
 
 
 class RetracedLog:
@@ -113,5 +113,7 @@ class RetracedLog:
     def _divergence(self, recorded: list[bytes], computed: list[bytes]) -> Divergence:
         index = next(i for i, payload in enumerate(recorded) if payload != computed[i])
         want, got = recorded[index], computed[index]
-        seq = decode_decision(want).cause_seq if self._holds_decisions else self._position + index
+        seq = self._position + index
+        if self._holds_decisions:
+            seq = read_decision(seq, want).cause_seq
         return Divergence(seq, want, got, is_decision=self._holds_decisions)

@@ -27,7 +27,6 @@ from ganger.replay.summary import Summary, mean, named_counts, waits_of
 from ganger.replay.traces.model import Trace, TraceJob
 from ganger.replay.traces.source import InputError
 from ganger.replay.workload import queues_of
-from ganger.schemas.codec import decode_record
 from ganger.schemas.enums import DecisionKind
 from ganger.schemas.records import FlagEnabled, OwnerClaimed, PolicyConfigured, SnapshotSealed
 from ganger.schemas.registry import fingerprint
@@ -44,6 +43,7 @@ from ganger.streams.log.errors import NotALedger
 from ganger.streams.log.layout import LogIdentity, Stream
 from ganger.streams.log.memory import MemoryLog
 from ganger.streams.log.protocol import Log, LogReader
+from ganger.streams.payloads import read_record
 
 CELL = "simulation"
 """Name of the simulated cell, of its owner and of its intake."""
@@ -306,7 +306,7 @@ def is_finished(ledger: LogReader) -> bool:
     if end == 0:
         return False
     payloads = [payload for _, group in ledger.read_groups(end - 1, end) for payload in group]
-    return isinstance(decode_record(payloads[-1]), SnapshotSealed)
+    return isinstance(read_record(end - 1, payloads[-1]), SnapshotSealed)
 
 
 @contextmanager

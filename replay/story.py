@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ganger.replay.reader import Progress, Streams, read_record, tell_nobody
-from ganger.schemas.codec import decode_decision
+from ganger.replay.reader import Progress, Streams, tell_nobody
 from ganger.schemas.decisions import Decision
 from ganger.schemas.records import Record
 from ganger.streams.log.protocol import LogReader
+from ganger.streams.payloads import read_decision, read_record
 from ganger.streams.tables.story import IdKind, StoryIndex, decision_ids, record_ids
 
 SKIP_COUNT_MAX = 20_000
@@ -88,8 +88,8 @@ def story(
         record = read_record(seq, payload)
         if seq < to_seq and key in record_ids(record):
             found.append((seq, -1, Entry(seq, record)))
-    for _, payload in decisions:
-        decision = decode_decision(payload)
+    for position, payload in decisions:
+        decision = read_decision(position, payload)
         if decision.cause_seq < to_seq and key in decision_ids(decision):
             place = (decision.cause_seq, decision.index)
             found.append((*place, Entry(decision.cause_seq, decision)))
@@ -111,9 +111,9 @@ def known_ids(streams: Streams, kind: IdKind, index: StoryIndex | None = None) -
 
 
 def _decisions(log: LogReader) -> Iterator[Decision]:
-    for _, payloads in log.read_groups():
-        for payload in payloads:
-            yield decode_decision(payload)
+    for first, payloads in log.read_groups():
+        for position, payload in enumerate(payloads, first):
+            yield read_decision(position, payload)
 
 
 def _search(log: LogReader, raw: bytes, on_progress: Progress) -> Iterator[tuple[int, bytes]]:

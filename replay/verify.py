@@ -15,12 +15,10 @@ from time import process_time
 from msgspec import Struct
 
 from ganger.replay.reader import (
-    UNREADABLE,
     Progress,
     Streams,
     initial_state,
     paused_collector,
-    read_record,
     tell_nobody,
 )
 from ganger.schemas.codec import decode_decision
@@ -29,6 +27,7 @@ from ganger.schemas.encoding import decision_payload
 from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.step import step
 from ganger.streams.log.protocol import LogReader
+from ganger.streams.payloads import UNREADABLE, read_record
 
 
 class Mismatch(Struct, frozen=True):

@@ -9,7 +9,7 @@ that point.
 from msgspec import Struct
 
 from ganger.replay.history import state_at
-from ganger.replay.reader import Progress, Streams, read_record, tell_nobody
+from ganger.replay.reader import Progress, Streams, tell_nobody
 from ganger.replay.story import Entry, pick
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase
@@ -17,6 +17,7 @@ from ganger.schemas.reasons import Reason
 from ganger.schemas.records import JobSubmitRequested, PodAdopted
 from ganger.streams.checkpoint import SnapshotStore
 from ganger.streams.kernel.explain import Explanation, explain
+from ganger.streams.payloads import read_record
 
 _PHASES = {
     Reason.ALL_PODS_SUCCEEDED: Phase.SUCCEEDED,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ganger.schemas.codec import decode_decision, decode_record
+from ganger.streams.payloads import UNREADABLE
 
 _SHOWN_CHARS = 60
 
@@ -39,7 +40,7 @@ def difference(want: bytes, got: bytes, *, is_decision: bool) -> str:
     decode = _decoder(is_decision)
     try:
         recorded, computed = decode(want), decode(got)
-    except ValueError as error:
+    except UNREADABLE as error:
         return f"it does not decode ({error})"
     if recorded.__class__ is not computed.__class__:
         return f"{recorded.__class__.__name__} was recorded, {computed.__class__.__name__} computed"
@@ -59,7 +60,7 @@ def _decoder(is_decision: bool) -> Callable[[bytes], Any]:
 def _summary(payload: bytes, is_decision: bool) -> str:
     try:
         return _shown(_decoder(is_decision)(payload))
-    except ValueError:
+    except UNREADABLE:
         return f"{len(payload)} bytes that do not decode"
 
 

@@ -16,7 +16,6 @@ the ledger's records, each decision compared with the one recorded, missing ones
 from collections.abc import Iterator, Sequence
 from typing import Self
 
-from ganger.schemas.codec import decode_decision, decode_record
 from ganger.schemas.decisions import Decision
 from ganger.schemas.encoding import decision_payload, encode_record
 from ganger.schemas.records import Record
@@ -27,6 +26,7 @@ from ganger.streams.kernel.state import State
 from ganger.streams.kernel.step import step
 from ganger.streams.log.errors import LedgerFull, LogError
 from ganger.streams.log.protocol import Log, LogReader
+from ganger.streams.payloads import read_decision, read_record
 from ganger.streams.seed import seed_of
 
 GROUP_RECORDS_MAX = 1024
@@ -93,6 +93,7 @@ class Engine:
         Raises:
             Divergence: a recorded decision is not the one that its record causes.
             LogCorrupt: a log does not check.
+            PayloadUnreadable: a record or a decision is none.
             LedgerFull: no room for the missing decisions; nothing is lost, try again.
         """
         end = ledger.end()
@@ -100,11 +101,12 @@ class Engine:
         engine = cls(ledger, decisions, found.state, found.position, snapshots)
         recorded = _payloads(decisions, found.position)
         for seq, payload in _numbered(ledger, found.state.next_seq):
-            for decision in step(engine.state, seq, decode_record(payload)):
+            for decision in step(engine.state, seq, read_record(seq, payload)):
                 engine._republish(decision, next(recorded, b""))
         surplus = next(recorded, b"")
         if surplus:
-            raise Divergence(_cause_of(surplus), surplus, b"", is_decision=True)
+            cause_seq = read_decision(engine.decision_count, surplus).cause_seq
+            raise Divergence(cause_seq, surplus, b"", is_decision=True)
         engine.publish()
         return engine
 
@@ -262,7 +264,7 @@ def _fits(checkpoint: Checkpoint, seq: int, ledger: Log, decisions: Log) -> bool
     if (state.cell, state.next_seq) != (ledger.cell, seq) or not 0 < position <= decisions.end():
         return False
     last = next(_payloads(decisions, position - 1))
-    return decode_decision(last).chain == state.chain
+    return read_decision(position - 1, last).chain == state.chain
 
 
 def _payloads(log: LogReader, from_seq: int) -> Iterator[bytes]:
@@ -273,7 +275,3 @@ def _payloads(log: LogReader, from_seq: int) -> Iterator[bytes]:
 def _numbered(log: LogReader, from_seq: int) -> Iterator[tuple[int, bytes]]:
     for first_seq, group in log.read_groups(from_seq):
         yield from enumerate(group, first_seq)
-
-
-def _cause_of(payload: bytes) -> int:
-    return decode_decision(payload).cause_seq

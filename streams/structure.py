@@ -10,7 +10,6 @@ from ganger.schemas.records import Amount, NodeReport, Record
 from ganger.streams.kernel.limits import (
     CARDS_MAX,
     NAMES_MAX,
-    NODE_MEMORY_MAX,
     QUANTITY_MAX,
     RUN_CARDS_MAX,
 )
@@ -62,13 +61,9 @@ def report_defect(report: NodeReport) -> str:
         defect = name_defect(field, getattr(report, field))
         if defect:
             return defect
-    for field, most in (
-        ("cpu_milli", QUANTITY_MAX),
-        ("memory_mib", NODE_MEMORY_MAX),
-        ("pod_slots", QUANTITY_MAX),
-    ):
-        if not 0 <= getattr(report, field) <= most:
-            return f"{field} is {getattr(report, field)}; give 0 to {most}"
+    for field in ("cpu_milli", "memory_mib", "pod_slots"):
+        if not 0 <= getattr(report, field) <= QUANTITY_MAX:
+            return f"{field} is {getattr(report, field)}; give 0 to {QUANTITY_MAX}"
     return (
         _resources_defect(report.resources)
         or _labels_defect(report)

@@ -7,10 +7,12 @@ from typing import Any
 import click
 
 from ganger.replay.history import PointOutside
-from ganger.replay.reader import LedgerCut, RecordUnreadable
+from ganger.replay.reader import LedgerCut
 from ganger.replay.traces.source import InputError
 from ganger.streams.divergence import Divergence
+from ganger.streams.intake import InputRefused
 from ganger.streams.log.errors import LedgerBusy, LedgerExists, LogError, NotALedger
+from ganger.streams.payloads import PayloadUnreadable
 from ganger.streams.presets.loader import PolicyError
 
 WRONG_CALL = 2
@@ -21,8 +23,16 @@ INTERRUPTED = 130
 PIPE_CLOSED = 141
 """128 + SIGPIPE: whoever read the output has stopped, as `head` does."""
 
-_WRONG_CALLS = (InputError, PolicyError, PointOutside, NotALedger, LedgerBusy, LedgerExists)
-_FAILED_CHECKS = (LogError, LedgerCut, RecordUnreadable, Divergence)
+_WRONG_CALLS = (
+    InputError,
+    InputRefused,
+    PolicyError,
+    PointOutside,
+    NotALedger,
+    LedgerBusy,
+    LedgerExists,
+)
+_FAILED_CHECKS = (LogError, LedgerCut, PayloadUnreadable, Divergence)
 
 
 class Failure(click.ClickException):

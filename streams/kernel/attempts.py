@@ -9,6 +9,7 @@ from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import occupancy, quota
 from ganger.streams.kernel.decide import say_evict, say_of_job
 from ganger.streams.kernel.entities import ENDED, Job, Pod
+from ganger.streams.kernel.gangs import is_pending
 from ganger.streams.kernel.lifecycle import move_job, move_pod
 from ganger.streams.kernel.lines import line_up, step_out
 from ganger.streams.kernel.state import State
@@ -121,7 +122,7 @@ def settle(state: State, job: Job) -> None:
             move_job(state, job, _RELEASING)
         return
     if not job.pods:
-        if not any(role.pending() for role in job.roles):
+        if not is_pending(job):
             job.reason = _ALL_PODS_SUCCEEDED
             job.asked = sum(role.succeeded for role in job.roles)
             _end(state, job, _SUCCEEDED)

@@ -199,6 +199,7 @@ class Queue:
     used_up: tuple[list[int], ...] = ()  # the vectors `used` of its chain, then the cell's
     admitted_up: tuple[list[int], ...] = ()  # the same of `admitted`
     waiting_up: tuple[list[int], ...] = ()  # the vectors `waiting` of its chain
+    is_closed: bool = False  # it or an ancestor takes no new jobs
     is_draining: bool = False  # it or an ancestor drains
     is_capped: bool = False  # it or an ancestor has a capability
     # derived from jobs and pods, summed over the subtree, by resource place

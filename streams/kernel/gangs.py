@@ -47,6 +47,14 @@ def has_begun(job: Job) -> bool:
     return False
 
 
+def is_pending(job: Job) -> bool:
+    """Whether pods of it are to be placed."""
+    for role in job.roles:  # noqa: SIM110 - a generator costs more than the loop
+        if role.fresh < role.replicas or role.returned:
+            return True
+    return False
+
+
 def is_ready(job: Job) -> bool:
     """Whether it has begun and has its minimums."""
     if not has_begun(job):

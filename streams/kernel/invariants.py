@@ -9,6 +9,7 @@ from ganger.streams.kernel.digest import recompute, seal
 from ganger.streams.kernel.entities import ENDED, LIVE, Job, Node, Queue
 from ganger.streams.kernel.lifecycle import WAITING
 from ganger.streams.kernel.lines import look_of, may_start, order_key
+from ganger.streams.kernel.node_index import CPU_SHIFT, MEMORY_SHIFT
 from ganger.streams.kernel.occupancy import is_open
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, CPU, MEMORY, PODS
 from ganger.streams.kernel.state import State
@@ -88,15 +89,15 @@ def _check_index(state: State) -> None:
             if node.kind is not kind:
                 continue
             if node.is_open and node.free_slots > 0:
-                memory = max(0, node.free_memory) << 32 | node.index
+                memory = max(0, node.free_memory) << MEMORY_SHIFT | node.index
                 listed.setdefault(node.free_count, []).append(
-                    -(max(0, node.free_cpu) << 64 | memory)
+                    -(max(0, node.free_cpu) << CPU_SHIFT | memory)
                 )
             if node.is_open:
                 partial += [(milli, node.index, card) for card, (milli, _) in node.shared.items()]
         kept = {count: b.by_cpu for count, b in kind.buckets.items() if b.by_cpu}
         _same("node lists", str(kind.order), kept, {c: sorted(keys) for c, keys in listed.items()})
-        low = (1 << 64) - 1
+        low = (1 << CPU_SHIFT) - 1
         for count, bucket in kind.buckets.items():
             by_memory = sorted(-(-key & low) for key in bucket.by_cpu)
             _same("node list by memory", str(count), bucket.by_memory, by_memory)

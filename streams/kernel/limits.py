@@ -20,11 +20,9 @@ SPANS_MAX = 1 << 12
 NAMES_MAX = 256
 """Named resources of a request, a report or a queue's bound: each is a place in every vector."""
 
+QUANTITY_BITS = 41
 QUANTITY_MAX = 1 << 40
-"""Milli-cores, MiB of a card, units of a named resource: of `CARDS_MAX` pods still within 60 bits."""
-
-NODE_MEMORY_MAX = (1 << 32) - 1
-"""MiB of a node, 4 EiB: the node index keeps memory in 32 bits of its keys."""
+"""Milli-cores, MiB, units of a named resource: of `CARDS_MAX` pods still within 60 bits."""
 
 PRIORITY_MAX = 1 << 31
 

@@ -15,6 +15,7 @@ from bisect import bisect_left, bisect_right, insort
 from ganger.schemas.enums import SelectorOperator, TaintEffect, TolerationOperator
 from ganger.schemas.records import Selector, Taint, Toleration
 from ganger.streams.kernel.entities import Node
+from ganger.streams.kernel.limits import QUANTITY_BITS
 from ganger.streams.kernel.resources import CARD_MILLI, Shape
 from ganger.streams.kernel.topology import (
     Bucket,
@@ -25,8 +26,9 @@ from ganger.streams.kernel.topology import (
     pods_in,
 )
 
-_FIELD = 32  # bits of each part of a key
-_NODE = (1 << _FIELD) - 1
+MEMORY_SHIFT = 32  # a key is cpu, memory, and the node in the lowest bits
+CPU_SHIFT = MEMORY_SHIFT + QUANTITY_BITS
+_NODE = (1 << MEMORY_SHIFT) - 1
 SMALL_LABEL = 64
 """A selector that admits at most this many nodes is answered by scanning them."""
 
@@ -80,8 +82,8 @@ class NodeIndex:
                 kind.levels |= 1 << count
             cpu = node.free_cpu if node.free_cpu > 0 else 0
             memory = node.free_memory if node.free_memory > 0 else 0
-            low = memory << _FIELD | node.index
-            by_cpu = -(cpu << 2 * _FIELD | low)
+            low = memory << MEMORY_SHIFT | node.index
+            by_cpu = -(cpu << CPU_SHIFT | low)
             insort(bucket.by_cpu, by_cpu)
             insort(bucket.by_memory, -low)
             node.keys = (by_cpu, -low)
@@ -216,7 +218,7 @@ class NodeIndex:
         """First fit of a bucket in the order that the module describes."""
         cpu, memory = shape.cpu, shape.memory
         by_cpu = bucket.by_cpu
-        end = bisect_right(by_cpu, -(cpu << 2 * _FIELD)) if cpu else len(by_cpu)
+        end = bisect_right(by_cpu, -(cpu << CPU_SHIFT)) if cpu else len(by_cpu)
         if not end:
             return None
         nodes = self.nodes
@@ -225,7 +227,7 @@ class NodeIndex:
             if node.free_cpu >= cpu and node.free_memory >= memory:
                 return node
         by_memory = bucket.by_memory
-        stop = bisect_right(by_memory, -(memory << _FIELD)) if memory else len(by_memory)
+        stop = bisect_right(by_memory, -(memory << MEMORY_SHIFT)) if memory else len(by_memory)
         keys = by_cpu if end <= stop else by_memory
         places = range(min(end, stop))
         for place in places if spread else reversed(places):

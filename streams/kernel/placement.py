@@ -22,6 +22,10 @@ from ganger.streams.kernel.waiting import FRESH
 
 def place_job(state: State, statement: Statement, job: Job) -> Refusal | None:
     """Place what the job needs and what else fits, in `statement`. On refusal nothing is held."""
+    if job.shape.is_single and not state.queues[job.queue].is_capped:
+        if _put_some(state, statement, job, 0, job.shape.shapes[0], 1):
+            return None
+        return Refusal(Reason.GANG_BELOW_MINIMUM, 1, 0, 1)
     needs: Sequence[int]
     if job.look == FRESH:
         needs, wanted = job.shape.fresh_needs, job.shape.fresh_total

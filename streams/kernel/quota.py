@@ -101,6 +101,7 @@ def relink(state: State) -> None:
         queue.used_up = (*[level.used for level in chain], state.used)
         queue.waiting_up = tuple([level.waiting for level in chain])
         queue.admitted_up = (*[level.admitted for level in chain], state.admitted)
+        queue.is_closed = any(level.config.state is not QueueState.OPEN for level in chain)
         queue.is_draining = any(level.config.state is QueueState.DRAINING for level in chain)
         queue.is_capped = any(level.capability for level in chain)
         siblings = siblings_of(state, queue)

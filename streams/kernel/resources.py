@@ -111,6 +111,7 @@ class JobShape:
     pod_needs: tuple[Need, ...]  # what one pod of each role asks
     min_needs: tuple[Need, ...]  # what the smallest start asks in all: one entry
     all_empty: bool  # no pod asks for anything
+    is_single: bool  # one role of one pod that asks for something
     has_empty: bool  # the pods of some role ask for nothing
     fresh_needs: tuple[int, ...]  # pods per role that a start must place, zero-request ones aside
     fresh_total: int  # pods that a start must place in all, these included
@@ -199,6 +200,7 @@ class ShapeTable:
             pod_needs=tuple((s.cards_milli, s.cpu, s.memory) for s in shapes),
             min_needs=((charges.get(CARDS, 0), charges.get(CPU, 0), charges.get(MEMORY, 0)),),
             all_empty=all(shape.is_empty for shape in shapes),
+            is_single=len(roles) == 1 and roles[0].replicas == 1 and not shapes[0].is_empty,
             has_empty=any(shape.is_empty for shape in shapes),
             fresh_needs=needs,
             fresh_total=max(sum(needs), least - free),

@@ -118,6 +118,7 @@ class State:
 
     __slots__ = (
         "admitted",
+        "admitted_before",
         "cause",
         "cell",
         "chain",
@@ -176,6 +177,7 @@ class State:
         self.total: list[int] = [0] * len(NAMED)  # capacity of nodes that are not lost, by place
         self.used: list[int] = [0] * len(NAMED)  # held by live attempts, by place
         self.admitted: list[int] = [0] * len(NAMED)  # minimums of jobs in phase INQUEUE
+        self.admitted_before: list[int] = [0] * len(NAMED)  # `admitted` when this cycle began
         self.scales: tuple[int, ...] = ()  # lcm of the totals / total, for share comparison
         self.waiting_count = 0  # jobs in phase PENDING or INQUEUE
         self.digest = 0  # sum of entity terms modulo 2**128, as of the last seal
@@ -197,7 +199,7 @@ class State:
     def widen(self) -> None:
         """Give every quantity vector a place for resources mentioned since."""
         width = len(self.table.names)
-        vectors = [self.total, self.used, self.admitted]
+        vectors = [self.total, self.used, self.admitted, self.admitted_before]
         for queue in self.queues:
             vectors += [queue.used, queue.admitted, queue.waiting]
         for vector in vectors:

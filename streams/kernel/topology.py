@@ -122,8 +122,8 @@ class Bucket:
     """
 
     count: int  # of free cards
-    by_cpu: list[int] = field(default_factory=list)  # -(cpu << 64 | memory << 32 | node)
-    by_memory: list[int] = field(default_factory=list)  # -(memory << 32 | node)
+    by_cpu: list[int] = field(default_factory=list)  # -(cpu, memory, node) in one int
+    by_memory: list[int] = field(default_factory=list)  # -(memory, node) in one int
 
 
 @dataclass(slots=True, eq=False)

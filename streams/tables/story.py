@@ -16,10 +16,10 @@ from hashlib import sha256
 
 from msgspec import Struct, msgpack
 
-from ganger.schemas.codec import decode_decision, decode_record
 from ganger.schemas.decisions import Decision
 from ganger.schemas.records import RECORD_TYPES, Record
 from ganger.streams.log.protocol import LogReader
+from ganger.streams.payloads import read_decision, read_record
 from ganger.streams.tables.store import Item, Store
 
 STRETCH_COUNT_MAX = 1 << 16
@@ -115,6 +115,7 @@ class StoryIndex:
 
         Raises:
             LogCorrupt: a stream does not check.
+            PayloadUnreadable: a record or a decision is none.
         """
         mark = self._watermark()
         if not (
@@ -127,7 +128,7 @@ class StoryIndex:
         for seq, payloads in _stretches(ledger, max(mark.seq, ledger.first_seq)):
             touched: dict[tuple[IdKind, str], list[int]] = defaultdict(list)
             for place, payload in enumerate(payloads, seq):
-                for key in record_ids(decode_record(payload)):
+                for key in record_ids(read_record(place, payload)):
                     touched[key].append(place)
             mark = _Watermark(
                 seq + len(payloads), mark.position, sha256(payloads[-1]).digest(), mark.decision
@@ -137,7 +138,7 @@ class StoryIndex:
         for position, payloads in _stretches(decisions, max(mark.position, decisions.first_seq)):
             touched = defaultdict(list)
             for place, payload in enumerate(payloads, position):
-                for key in decision_ids(decode_decision(payload)):
+                for key in decision_ids(read_decision(place, payload)):
                     touched[key].append(place)
             mark = _Watermark(
                 mark.seq, position + len(payloads), mark.record, sha256(payloads[-1]).digest()

@@ -18,12 +18,13 @@ import tempfile
 from hashlib import sha256
 from pathlib import Path
 
-from ganger.replay.reader import LedgerCut, RecordUnreadable
+from ganger.replay.reader import LedgerCut
 from ganger.replay.verify import verify
 from ganger.streams.log.directory import LedgerDirectory
 from ganger.streams.log.errors import LogError
+from ganger.streams.payloads import PayloadUnreadable
 
-REFUSALS = (LogError, LedgerCut, RecordUnreadable)
+REFUSALS = (LogError, LedgerCut, PayloadUnreadable)
 """What `ganger verify` ends with exit code 1 or 2 for, each message naming a file or a seq."""
 
 STREAMS = ("ledger", "decisions")
@@ -52,7 +53,7 @@ def proof(path: Path) -> list[object]:
     """What `verify` says of a ledger.
 
     Raises:
-        LogError, LedgerCut, RecordUnreadable: it refuses.
+        LogError, LedgerCut, PayloadUnreadable: it refuses.
     """
     found = verify(LedgerDirectory.open_reader(path))
     return [

@@ -18,7 +18,10 @@ from support.source_tree import ROOT, modules, parsed, python_files, shown
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("schemas",),
     ("streams.kernel",),
-    ("streams.log", "streams.metrics", "streams.presets", "streams.liveness", "streams.structure"),
+    (
+        *("streams.log", "streams.metrics", "streams.payloads"),
+        *("streams.presets", "streams.liveness", "streams.structure"),
+    ),
     (
         "streams.seed",
         "streams.checkpoint",

@@ -85,29 +85,45 @@ class CycleAudit:
             promise(not self.admitted, "without actions nobody is admitted", self.admitted)
             return
         for job in self.admitted:
-            why = self._broken_limit(job, {}) if asks else ""
+            why = self._broken_capability(job, {}) if asks else ""
             promise(not (asks and facts.never_fits(job)), "who can never fit waits", job.key)
             promise(not why, "admission keeps the limits", (job.key, why))
             self._check_order(job, left)
+        # demand only grew, so of all that were admitted at least the last still keeps the limit
+        broken = [self._broken_overcommit(job, {}) for job in self.admitted] if asks else []
+        promise(not broken or "" in broken, "admission keeps overcommit", broken)
         for job in left:
-            why = self._broken_limit(job, job.minimum()) if asks else ""
+            why = self._broken_capability(job, job.minimum()) if asks else ""
+            why = why or (self._broken_overcommit(job, job.minimum()) if asks else "")
             why = why or ("cards of all nodes" if asks and facts.never_fits(job) else "")
             promise(bool(why), "who fits the limits is admitted", job.key)
 
-    def _broken_limit(self, job: JobFacts, more: dict[str, int]) -> str:
-        """A limit that demand for what a job asks passes, with `more` added; empty: none."""
-        facts, resources = self.facts, job.minimum()
-        overcommit = facts.rule("overcommit")
-        if overcommit is not None:
-            factor = int(overcommit.get("factor_milli", "1200"))
-            total, busy = facts.capacity(), _busy(facts, "")
-            for name in resources:
-                count = busy.get(name, 0) + more.get(name, 0)
+    def _broken_overcommit(self, job: JobFacts, more: dict[str, int]) -> str:
+        """How a job, with `more` demand, passes both the factor of capacity and what is idle."""
+        facts = self.facts
+        rule = facts.rule("overcommit")
+        if rule is None:
+            return ""
+        factor = int(rule.get("factor_milli", "1200"))
+        total, used, busy = facts.capacity(), facts.used(""), _busy(facts, "")
+        fresh: dict[str, int] = {}
+        for one in self.admitted:
+            add(fresh, one.minimum(), 1)
+        over = []
+        is_idle = rule.get("into_idle", "1") == "1"
+        for name, asked in job.minimum().items():
+            if name != "pods":
                 limit = total.get(name, 0)
-                if name != "pods" and resources[name] > limit:
-                    return f"{name} by capacity: {resources[name]} > {limit}"
-                if name != "pods" and count > limit * factor // 1000:
-                    return f"{name} by overcommit: {count} > {limit} * {factor} / 1000"
+                count = busy.get(name, 0) + more.get(name, 0)
+                if asked > limit or count > limit * factor // 1000:
+                    over.append(f"{name}: {count} > {limit} * {factor} / 1000")
+                if used.get(name, 0) + fresh.get(name, 0) + more.get(name, 0) > limit:
+                    is_idle = False
+        return "" if is_idle or not over else str(over)
+
+    def _broken_capability(self, job: JobFacts, more: dict[str, int]) -> str:
+        """A capability that demand for what a job asks passes, with `more` added; empty: none."""
+        facts, resources = self.facts, job.minimum()
         if facts.rule("capability") is not None:
             for queue in facts.chain(job.queue):
                 busy = _busy(facts, queue)

@@ -186,7 +186,7 @@ def cards(count: int) -> r.CardRun:
         (report("n", resources=[("nic", 1), ("nic", 1)]), "resources has 'nic' beside"),
         (report("n", resources=[("cpu_milli", 1)]), "resources has 'cpu_milli' beside"),
         (report("n", resources=[(f"r{i}", 1) for i in range(257)]), "resources are 257"),
-        (report("n", memory=1 << 32), "memory_mib is 4294967296; give 0 to 4294967295"),
+        (report("n", memory=(1 << 40) + 1), "memory_mib is 1099511627777; give 0 to 1099511627776"),
         (report("n", cpu=(1 << 40) + 1), "cpu_milli is"),
         (report("n", labels=[("zone", "a"), ("zone", "b")]), "labels has 'zone' twice"),
         (report("n", runs=[cards(10_000)] * 100), "so many may be in 16 runs"),
@@ -200,7 +200,9 @@ def test_reports_that_cannot_be_are_refused(bad: r.NodeReport, words: str) -> No
 
 @pytest.mark.parametrize("record", [heartbeat(report("n")), submission("j")])
 def test_ids_of_events_are_short(record: r.Record) -> None:
-    with pytest.raises(InputRefused, match="event_id is 'xxx.* of 254 characters; give at most 253"):
+    with pytest.raises(
+        InputRefused, match="event_id is 'xxx.* of 254 characters; give at most 253"
+    ):
         listening().accept(replace(record, event_id="x" * 254), 10)
 
 

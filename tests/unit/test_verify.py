@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ganger.replay.reader import LedgerCut, RecordUnreadable
+from ganger.replay.reader import LedgerCut
 from ganger.replay.verify import verify
 from ganger.schemas.codec import decode_decision, decode_record
 from ganger.schemas.encoding import decision_payload, encode_record
@@ -17,6 +17,7 @@ from ganger.streams.log.errors import LogCorrupt
 from ganger.streams.log.layout import LogIdentity, Stream
 from ganger.streams.log.memory import MemoryLog
 from ganger.streams.log.protocol import LogReader
+from ganger.streams.payloads import RecordUnreadable
 from support.small_ledger import build
 
 RECORD_COUNT = 25

@@ -3,6 +3,7 @@
 from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.streams.kernel import quota
 from ganger.streams.kernel.entities import Job
+from ganger.streams.kernel.gangs import is_pending
 from ganger.streams.kernel.lifecycle import move_job
 from ganger.streams.kernel.lines import line_up
 from ganger.streams.kernel.placement import place_job
@@ -76,7 +77,5 @@ def _placed(state: State, job: Job) -> None:
         move_job(state, job, _ALLOCATED)
     else:
         state.touch(job)
-    for role in job.roles:
-        if role.fresh < role.replicas or role.returned:
-            line_up(state, job)
-            return
+    if is_pending(job):
+        line_up(state, job)

@@ -1,6 +1,6 @@
 """Requests about jobs: submit, cancel, update. Each checks everything, then changes."""
 
-from ganger.schemas.enums import Phase, QueueState
+from ganger.schemas.enums import Phase
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
     JobCancelRequested,
@@ -61,7 +61,7 @@ def submit(state: State, record: JobSubmitRequested) -> None:
         return
     add_job(state, record, _PENDING)
     job = state.jobs[state.cause]
-    if any(state.jobs[seq].phase in ENDED for seq in job.dependencies):
+    if job.dependencies and any(state.jobs[seq].phase in ENDED for seq in job.dependencies):
         _resolve(state, job)
     line_up(state, job)
 
@@ -147,11 +147,11 @@ def _fault_of(state: State, record: JobSubmitRequested) -> Fault | None:
     queue = state.queues[place]
     if queue.children:
         return (_QUEUE_NOT_A_LEAF, len(queue.children), 0)
-    if any(level.config.state is not QueueState.OPEN for level in queue.chain):
+    if queue.is_closed:
         return (_QUEUE_CLOSED, 0, 0)
     if record.priority_class and record.priority_class not in state.policy.classes:
         return (_PRIORITY_CLASS_UNKNOWN, 0, 0)
-    if any(key not in state.job_by_key for key in record.dependencies):
+    if record.dependencies and any(key not in state.job_by_key for key in record.dependencies):
         return (_DEPENDENCY_UNKNOWN, 0, 0)
     return None
 

@@ -20,7 +20,6 @@ from ganger.streams.kernel.entities import Node, Pod
 from ganger.streams.kernel.limits import (
     CARDS_MAX,
     NAMES_MAX,
-    NODE_MEMORY_MAX,
     QUANTITY_MAX,
     RUN_CARDS_MAX,
 )
@@ -151,8 +150,7 @@ def _report_fault(report: NodeReport) -> tuple[int, int] | None:
     for value, most in (
         (cards, CARDS_MAX),
         (cards * len(report.cards), RUN_CARDS_MAX),
-        (report.memory_mib, NODE_MEMORY_MAX),
-        (max(report.cpu_milli, *amounts, 0), QUANTITY_MAX),
+        (max(report.cpu_milli, report.memory_mib, *amounts), QUANTITY_MAX),
         (len(amounts), NAMES_MAX),
         (names_defect(report.resources), 0),
         (doubles, 0),

@@ -3,7 +3,9 @@ capacity.
 
 Default factor 1.2, Volcano's. Only the resources that a job asks for are looked at. A job that
 alone asks more than the whole cell has is not admitted: it could not start, and would keep others
-out.
+out. A job that idle capacity could hold is admitted whatever else waits (`into_idle`, on by
+default): else one large job that waits would fill the limit and let the cell run dry beside jobs
+that fit, as it does in Volcano.
 """
 
 from ganger.schemas.reasons import Reason
@@ -17,24 +19,40 @@ NAME = "overcommit"
 HOOKS = ("admission",)
 
 
-def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
-    """`factor_milli`: thousandths of capacity, 1000 to 1000000, default 1200."""
-    factor = integers(arguments, where, {"factor_milli": (1200, 1000, 1_000_000)})["factor_milli"]
+KNOWN = {"factor_milli": (1200, 1000, 1_000_000), "into_idle": (1, 0, 1)}
 
-    def free(state: State, place: int) -> int:
+
+def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
+    """`factor_milli`: thousandths of capacity, from 1000. `into_idle`: 1 or 0."""
+    values = integers(arguments, where, KNOWN)
+    factor, into_idle = values["factor_milli"], values["into_idle"]
+
+    def budget(state: State, place: int) -> int:
         busy = state.used[place] + state.admitted[place]
         return min(state.total[place], state.total[place] * factor // 1000 - busy)
 
     def admission(state: State, job: Job) -> Refusal | None:
+        refusal = None
+        fits_idle = into_idle
         for place, asked in job.shape.min_charges:
             if place != PODS:
-                left = free(state, place)
-                if asked > left:
+                if asked > _idle(state, place):
+                    fits_idle = 0
+                if refusal is None and asked > (left := budget(state, place)):
                     limit = state.total[place] * factor // 1000
-                    return Refusal(Reason.OVERCOMMIT, asked, max(0, left), limit)
-        return None
+                    refusal = Refusal(Reason.OVERCOMMIT, asked, max(0, left), limit)
+        return None if fits_idle else refusal
+
+    def bound(state: State, place: int) -> int:
+        return max(budget(state, place), _idle(state, place) if into_idle else 0)
 
     def headroom(state: State) -> Need:
-        return free(state, CARDS), free(state, CPU), free(state, MEMORY)
+        return bound(state, CARDS), bound(state, CPU), bound(state, MEMORY)
 
     return Hooks(admission=admission, headroom=headroom)
+
+
+def _idle(state: State, place: int) -> int:
+    """What nobody uses and no job was admitted for in this cycle."""
+    fresh = state.admitted[place] - state.admitted_before[place]
+    return state.total[place] - state.used[place] - fresh

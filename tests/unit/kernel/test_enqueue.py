@@ -2,6 +2,7 @@
 
 import pytest
 
+from ganger.schemas import records as r
 from ganger.schemas.enums import Phase
 from support.builders import Cell, node, policy, queue, role
 from support.decision_lines import (
@@ -83,8 +84,36 @@ def test_it_is_admitted_once_the_cell_has_grown() -> None:
     assert len(places(cell.tick())) == 2
 
 
+STRICT = policy("priority", "gang", ("overcommit", {"into_idle": "0"}), "fair_share", "pack")
+"""Overcommit as Volcano has it."""
+
+
+@pytest.mark.parametrize(("rules", "starts"), [(policy(), True), (STRICT, False)])
+def test_a_large_job_that_waits_does_not_keep_out_who_fits(
+    rules: r.PolicyConfigured, starts: bool
+) -> None:
+    cell = Cell().start(node("n1", 100), rules=rules)
+    cell.submit("running", role(cards=26))
+    cell.tick()
+    cell.submit("large", role(cards=94))
+    cell.tick()
+    cell.submit("small", role(cards=50))
+    assert (places(cell.tick()) == ["small/0@n1"]) is starts
+
+
+def test_what_is_let_in_on_idle_room_is_taken_from_it() -> None:
+    cell = Cell().start(node("n1", 8))
+    cell.submit("running", role(cards=6))
+    cell.tick()
+    for number in range(20):
+        cell.submit(f"j{number}")
+    assert len(places(cell.tick())) == 2
+    admitted = [job for job in cell.state.jobs.values() if job.phase is Phase.INQUEUE]
+    assert len(admitted) == 1  # by the factor: 9.6 cards, 8 of them used
+
+
 def test_demand_of_a_cancelled_job_is_given_back() -> None:
-    cell = Cell().start(node("n1", 8), node("n2", 8))
+    cell = Cell().start(node("n1", 8), node("n2", 8), rules=STRICT)
     cell.submit("running", role(replicas=2, cards=5))
     cell.tick()
     cell.submit("waits", role(cards=8))
