@@ -87,5 +87,5 @@ lock:
 	pyproject.toml -o requirements-dev.lock
 
 clean:
-	rm -rf $(VENV) $(RUN_DIR) build dist src/ganger.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RUN_DIR)/sample build dist src/ganger.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -73,59 +73,74 @@ def roles(draw: st.DrawFn) -> tuple[r.Role, ...]:
     return tuple(made)
 
 
-KINDS = tuple(sorted(HANDLERS, key=lambda kind: kind.__name__))
+@st.composite
+def node_records(draw: st.DrawFn, kind: Any, now: int, node: str) -> r.Record:
+    if kind is r.NodeLost:
+        return r.NodeLost(now, "", None, node, 1, b.SECOND)
+    if kind in (r.NodeCordoned, r.NodeUncordoned):
+        return kind(now, "", None, node, "me")
+    if kind is r.NodeDrained:
+        return r.NodeDrained(now, "", None, node, "me", 0)
+    report = b.report(
+        node,
+        4,
+        island=2,
+        failed=draw(st.sampled_from(((), (0,), (1, 2)))),
+        resources=draw(resources),
+        boot=draw(st.sampled_from(("boot-1", "boot-1", "boot-2"))),
+        attempts=draw(st.sampled_from(((), (("j0", 0, 1),), (("ghost", 0, 1),)))),
+        handled=draw(st.sampled_from((-1, 5, 50))),
+        slots=draw(st.sampled_from((2, 20))),
+    )
+    return kind(now, "", None, report)
 
 
 @st.composite
-def sound(draw: st.DrawFn, kinds: tuple[type[r.Record], ...] = KINDS) -> r.Record:
-    """A record as a sane client, node or operator of the cell might send it."""
-    kind = draw(st.sampled_from(kinds))
-    job, node = draw(st.sampled_from(JOBS)), draw(st.sampled_from(NODES))
-    queue = draw(st.sampled_from(QUEUES))
-    pod, attempt = draw(st.integers(0, 3)), draw(st.integers(1, 2))
-    now = b.GENESIS + draw(st.integers(0, 100)) * b.SECOND
-    fact = (now, "", None, job, pod, attempt)
-    if kind is r.JobSubmitRequested:
-        return b.submission(
-            job,
-            *draw(roles()),
-            queue=queue,
-            retries=draw(st.integers(0, 2)),
-            backoff_ns=draw(st.sampled_from((0, b.SECOND))),
-            held=draw(st.booleans()),
-            depends=draw(st.lists(st.sampled_from(JOBS), max_size=2)),
-            ttl_ns=draw(st.sampled_from((-1, 0))),
-            time_ns=now,
-        )
+def job_records(draw: st.DrawFn, kind: Any, now: int, job: str) -> r.Record:
+    if kind is r.JobCancelRequested:
+        return r.JobCancelRequested(now, "", None, job, "me")
+    held = draw(st.sampled_from((None, True, False)))
     if kind is r.JobUpdateRequested:
-        scale = draw(
-            st.sampled_from(((), (r.RoleScale("worker", 1, 1),), (r.RoleScale("side", 5, 0),)))
-        )
-        held = draw(st.sampled_from((None, True, False)))
+        scales = ((), (r.RoleScale("worker", 1, 1),), (r.RoleScale("side", 5, 0),))
+        scale = draw(st.sampled_from(scales))
         return r.JobUpdateRequested(now, "", None, job, "me", None, held, scale)
-    if kind in (r.NodeChanged, r.NodeReturned):
-        report = b.report(
-            node,
-            4,
-            island=2,
-            failed=draw(st.sampled_from(((), (0,), (1, 2)))),
-            resources=draw(resources),
-            boot=draw(st.sampled_from(("boot-1", "boot-1", "boot-2"))),
-            attempts=draw(st.sampled_from(((), (("j0", 0, 1),), (("ghost", 0, 1),)))),
-            handled=draw(st.sampled_from((-1, 5, 50))),
-            slots=draw(st.sampled_from((2, 20))),
-        )
-        return kind(now, "", None, report)
-    if kind is r.NodeLost:
-        return r.NodeLost(now, "", None, node, 1, b.SECOND)
+    return b.submission(
+        job,
+        *draw(roles()),
+        queue=draw(st.sampled_from(QUEUES)),
+        retries=draw(st.integers(0, 2)),
+        backoff_ns=draw(st.sampled_from((0, b.SECOND))),
+        held=bool(held),
+        depends=draw(st.lists(st.sampled_from(JOBS), max_size=2)),
+        ttl_ns=draw(st.sampled_from((-1, 0))),
+        time_ns=now,
+    )
+
+
+@st.composite
+def pod_facts(draw: st.DrawFn, kind: Any, now: int, job: str, node: str) -> r.Record:
+    pod, attempt = draw(st.integers(0, 3)), draw(st.integers(1, 2))
     if kind is r.PodAdopted:
         spans = draw(st.sampled_from(((), (r.CardSpan(0, 1),), (r.CardSpan(2, 2),))))
         milli = draw(st.sampled_from((0, 0, 300)))
-        names = (job, "worker", queue, "u", "t", 0)
+        names = (job, "worker", draw(st.sampled_from(QUEUES)), "u", "t", 0)
         return r.PodAdopted(now, "", None, *names, pod, attempt, node, spans, milli, 0, 5, 5, 0, 0)
+    said: tuple[Any, ...] = ()
+    if kind is r.PodStarted:
+        said = (node,)
+    elif kind is r.PodFailed:
+        said = (draw(st.sampled_from((FailureKind.ERROR, FailureKind.START_FAILED))), 1, "")
+    elif kind in (r.PodProgressed, r.PodCheckpointed):
+        said = (500,)
+    return kind(now, "", None, job, pod, attempt, *said, now)
+
+
+@st.composite
+def control_records(draw: st.DrawFn, kind: Any, now: int, node: str) -> r.Record:
     if kind is r.QueueConfigured:
         parent = draw(st.sampled_from(("", "top", "a")))
         limit = draw(st.sampled_from((None, {"cards_milli": 2000}, {"nic": 1})))
+        queue = draw(st.sampled_from(QUEUES))
         return b.queue(queue, parent=parent, capability=limit, removed=draw(st.booleans()))
     if kind is r.PolicyConfigured:
         return b.policy(settings=draw(st.sampled_from((None, {"tick_max_ns": "1000000000"}))))
@@ -134,24 +149,27 @@ def sound(draw: st.DrawFn, kinds: tuple[type[r.Record], ...] = KINDS) -> r.Recor
         return r.ReservationRequested(now, "", None, "r", "me", (node,), 0, *window, False)
     if kind is r.Tick:
         return r.Tick(now, "", None, 0, True)
-    if kind is r.PodFailed:
-        failure = draw(st.sampled_from((FailureKind.ERROR, FailureKind.START_FAILED)))
-        return r.PodFailed(*fact, failure, 1, "", now)
-    if kind is r.PodStarted:
-        return r.PodStarted(*fact, node, now)
-    if kind in (r.PodSucceeded, r.PodReleased):
-        return kind(*fact, now)
-    if kind in (r.PodProgressed, r.PodCheckpointed):
-        return kind(*fact, 500, now)
-    if kind is r.JobCancelRequested:
-        return r.JobCancelRequested(now, "", None, job, "me")
-    if kind in (r.NodeCordoned, r.NodeUncordoned):
-        return kind(now, "", None, node, "me")
-    if kind is r.NodeDrained:
-        return r.NodeDrained(now, "", None, node, "me", 0)
     if kind is r.FlagEnabled:
         return r.FlagEnabled(now, "", None, 1)
     return draw(records(kind.__name__))
+
+
+KINDS = tuple(sorted(HANDLERS, key=lambda kind: kind.__name__))
+
+
+@st.composite
+def sound(draw: st.DrawFn, kinds: tuple[type[r.Record], ...] = KINDS) -> r.Record:
+    """A record as a sane client, node or operator of the cell might send it."""
+    kind = draw(st.sampled_from(kinds))
+    now = b.GENESIS + draw(st.integers(0, 100)) * b.SECOND
+    job, node = draw(st.sampled_from(JOBS)), draw(st.sampled_from(NODES))
+    if kind.__name__.startswith("Node"):
+        return draw(node_records(kind, now, node))
+    if kind.__name__.startswith("Job"):
+        return draw(job_records(kind, now, job))
+    if kind.__name__.startswith("Pod"):
+        return draw(pod_facts(kind, now, job, node))
+    return draw(control_records(kind, now, node))
 
 
 Path = tuple[str | int, ...]

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ganger.replay.cluster import parse_nodes
 from ganger.replay.faults import CardFault, Faults, NodeFault
-from ganger.replay.simulate import Progress, RunRefused, run
+from ganger.replay.simulate import RunRefused, run
 from ganger.replay.summary import Summary
 from ganger.streams import engine
 from ganger.streams.log.errors import NotALedger
@@ -45,7 +45,6 @@ Payloads = tuple[list[bytes], list[bytes]]
 
 def simulate(path: Path, jobs: int) -> Summary:
     """The run that is killed, or its end."""
-    engine.GROUP_RECORDS_MAX = GROUP_RECORDS
     faults = Faults(
         duplicate_milli=50,
         late_milli=100,
@@ -55,18 +54,19 @@ def simulate(path: Path, jobs: int) -> Summary:
         nodes=(NodeFault("node-0002", 300, 200), NodeFault("node-0003", 900, 90, reboot=False)),
         cards=(CardFault("node-0001", 2, 600, 600),),
     )
-
-    def say(progress: Progress) -> None:
-        print(progress.records, flush=True)
-
-    return run(
-        random_trace(jobs, seed=7),
-        parse_nodes("4x4,4x2"),
-        load_policy(),
-        path,
-        faults=faults,
-        on_progress=say,
-    )
+    full_group = engine.GROUP_RECORDS_MAX
+    engine.GROUP_RECORDS_MAX = GROUP_RECORDS
+    try:
+        return run(
+            random_trace(jobs, seed=7),
+            parse_nodes("4x4,4x2"),
+            load_policy(),
+            path,
+            faults=faults,
+            on_progress=lambda progress: print(progress.records, flush=True),
+        )
+    finally:
+        engine.GROUP_RECORDS_MAX = full_group
 
 
 def outcome(summary: Summary) -> list[object]:

@@ -246,7 +246,7 @@ class Cell:
         return made
 
     def start(self, *records: r.Record, rules: r.PolicyConfigured | None = None) -> "Cell":
-        """Owner, intake and policy, then the given records, a queue `q` where none is among them."""
+        """Owner, intake and policy, then the given records, with a queue `q` unless one is there."""
         claims = (
             r.OwnerClaimed(self.now_ns, "", None, "o"),
             r.IntakeClaimed(self.now_ns, "", None, "i"),
@@ -265,7 +265,8 @@ class Cell:
 
     def submit(self, job: str, *roles: r.Role, **facts: object) -> list[Decision]:
         """Submit a job now."""
-        return self.put(submission(job, *roles, time_ns=self.now_ns, **facts))  # type: ignore[arg-type]
+        request = submission(job, *roles, time_ns=self.now_ns, **facts)  # type: ignore[arg-type]
+        return self.put(request)
 
     def started(self, job: str, pod: int = 0, attempt: int = 1) -> list[Decision]:
         """Report an attempt running."""

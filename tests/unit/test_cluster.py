@@ -194,6 +194,7 @@ ONE = "[[nodes]]\ncount = 1\ncards = 8\n"
         (ONE + 'names = ["a"]\n', "nodes[0]: count and names are both there or both absent"),
         (ONE + "island_cards = 3\n", "nodes[0].island_cards: the value is 3, and the node has 8"),
         (ONE + "island_cards = 0\n", "nodes[0].island_cards: the value is 0, and the node has 8"),
+        (ONE.replace("8", "10000") + "island_cards = 1\n", "give islands of 6 cards or more"),
         (ONE + 'model = ""\n', "nodes[0].model: the name is ''"),
         (ONE + 'name_prefix = "a\\n"\n', "nodes[0].name_prefix: the name is 'a\\n'"),
         (ONE + 'topology = ["a", ""]\n', "nodes[0].topology: the name is ''"),
