@@ -24,6 +24,11 @@ from ganger.schemas.records import (
     Record,
 )
 
+# bound once: looking a member up on its Enum class costs more than what is done with it
+_ALLOCATE = DecisionKind.ALLOCATE
+_BACKFILL = DecisionKind.BACKFILL
+_EVICT = DecisionKind.EVICT
+
 Failing = Callable[[str, int, int, int], int | None]
 """From job, pod, attempt and run time (ns) to when it fails (ns after its start), if it does."""
 
@@ -100,13 +105,13 @@ class Executor:
         facts: list[Record] = []
         for decision in decisions:
             kind = decision.kind
-            if kind is DecisionKind.ALLOCATE or kind is DecisionKind.BACKFILL:
+            if kind is _ALLOCATE or kind is _BACKFILL:
                 if self._away and self._waits(decision):
                     continue
                 self._handled[decision.node] = decision.cause_seq
                 attempt = self._place(decision, now_ns)
                 facts.append(_started(attempt, now_ns))
-            elif kind is DecisionKind.EVICT:
+            elif kind is _EVICT:
                 if self._away and self._waits(decision):
                     continue
                 self._handled[decision.node] = decision.cause_seq
@@ -170,12 +175,10 @@ class Executor:
             return []
         for attempt in away.ended:
             self._schedule(attempt, now_ns)
-        evicted = {
-            (d.job, d.pod, d.attempt) for d in away.decisions if d.kind is DecisionKind.EVICT
-        }
+        evicted = {(d.job, d.pod, d.attempt) for d in away.decisions if d.kind is _EVICT}
         facts: list[Record] = []
         for decision in away.decisions:
-            if decision.kind is DecisionKind.EVICT:
+            if decision.kind is _EVICT:
                 self._evict(decision, now_ns)
                 continue
             attempt = self._place(decision, now_ns)

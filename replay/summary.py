@@ -21,6 +21,14 @@ from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Tier
 from ganger.schemas.reasons import Reason
 
+# bound once: looking a member up on its Enum class costs more than what is done with it
+_ALLOCATE = DecisionKind.ALLOCATE
+_BACKFILL = DecisionKind.BACKFILL
+_EVICT = DecisionKind.EVICT
+_FINISH = DecisionKind.FINISH
+_REJECT = DecisionKind.REJECT
+_JOB_EXISTS = Reason.JOB_EXISTS
+
 SLOWDOWN_BOUND_NS = 10 * NS_PER_S
 
 BINS_MAX = 256
@@ -54,6 +62,8 @@ class Summary(Struct, frozen=True):
     chain: str  # of all decisions, hex
     started: int
     ended: dict[str, int]  # jobs by the reason of their end or refusal
+    waiting: int  # jobs that wait for a place at the end, those that lost theirs among them
+    waiting_job: str  # the first submitted of them; empty without any
     record_counts: dict[str, int]  # by type, descending
     decision_counts: dict[str, int]  # by kind, descending
     first_ns: int  # first submission
@@ -124,17 +134,17 @@ class Meter:
         for decision in decisions:
             kind = decision.kind
             counts[kind] += 1
-            if kind is DecisionKind.ALLOCATE or kind is DecisionKind.BACKFILL:
+            if kind is _ALLOCATE or kind is _BACKFILL:
                 missing = self._missing.get(decision.job, 0)
                 if missing == 1:
                     del self._missing[decision.job]
                     self._starts[decision.job] = (decision.time_ns, decision.tier)
                 elif missing:
                     self._missing[decision.job] = missing - 1
-            elif kind is DecisionKind.EVICT:
+            elif kind is _EVICT:
                 if decision.job in self._missing:
                     self._missing[decision.job] += 1
-            elif kind is DecisionKind.FINISH or _refuses_job(decision):
+            elif kind is _FINISH or _refuses_job(decision):
                 self.ended[decision.reason] = self.ended.get(decision.reason, 0) + 1
                 self.ended_count += 1
 
@@ -175,11 +185,7 @@ class Meter:
 
 def _refuses_job(decision: Decision) -> bool:
     """Whether a job was turned away: not a second copy of its submission, nor another request."""
-    return (
-        decision.kind is DecisionKind.REJECT
-        and bool(decision.job)
-        and decision.reason is not Reason.JOB_EXISTS
-    )
+    return decision.kind is _REJECT and bool(decision.job) and decision.reason is not _JOB_EXISTS
 
 
 class Waits(NamedTuple):

@@ -19,6 +19,8 @@ def run_cycle(state: State) -> None:
     """Run the policy's actions and close. Without enqueue every pending job is admitted."""
     session = Session(state)
     actions = state.policy.actions
+    if state.indexes.is_idle():
+        actions = ()  # no action would find anything to do
     if actions and "enqueue" not in actions:
         enqueue.run(session, asks=False)
     for action in actions:

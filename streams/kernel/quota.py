@@ -90,9 +90,12 @@ def relink(state: State) -> None:
     queues = state.queues
     for queue in queues:
         queue.children = []
+    common: dict[int, int] = {}  # of the weights below a parent
     for queue in queues:
-        if not queue.is_removed and queue.parent != ROOT:
-            queues[queue.parent].children.append(queue.index)
+        if not queue.is_removed:
+            if queue.parent != ROOT:
+                queues[queue.parent].children.append(queue.index)
+            common[queue.parent] = lcm(common.get(queue.parent, 1), queue.config.weight)
     for queue in queues:
         chain = [queue]
         while chain[-1].parent != ROOT:
@@ -104,16 +107,7 @@ def relink(state: State) -> None:
         queue.is_closed = any(level.config.state is not QueueState.OPEN for level in chain)
         queue.is_draining = any(level.config.state is QueueState.DRAINING for level in chain)
         queue.is_capped = any(level.capability for level in chain)
-        siblings = siblings_of(state, queue)
-        common = lcm(*[s.config.weight for s in siblings]) if siblings else 1
-        queue.weight_scale = common // queue.config.weight if common else 1
-
-
-def siblings_of(state: State, queue: Queue) -> list[Queue]:
-    """Queues of the same parent, itself included, in order of id."""
-    if queue.parent != ROOT:
-        return [state.queues[child] for child in state.queues[queue.parent].children]
-    return [q for q in state.queues if q.parent == ROOT and not q.is_removed]
+        queue.weight_scale = common.get(queue.parent, 1) // queue.config.weight
 
 
 def weighted_share(state: State, queue: Queue, admits: bool = False) -> int:

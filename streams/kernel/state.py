@@ -112,6 +112,16 @@ class Indexes:
         self.never_fits: dict[JobShape, Refusal | None] = {}  # see module `capacity`
         self.timers = Timers()
 
+    def is_idle(self) -> bool:
+        """Whether no job waits that could be offered, nor any that may be once something grew."""
+        return not (
+            self.gate.open_count
+            or self.inqueue.open_count
+            or self.gate.has_failed
+            or self.inqueue.has_failed
+            or self.zero
+        )
+
 
 class State:
     """All of one cell."""
