@@ -41,15 +41,15 @@ def find(state: State, job_key: str, index: int, attempt: int) -> tuple[Job, Pod
     return None if pod is None else (job, pod)
 
 
-def evict(state: State, job: Job, pod: Pod, reason: Reason) -> None:
-    """Tell an attempt to end, unless it has been told."""
+def evict(state: State, job: Job, pod: Pod, reason: Reason, asked: int = 0, limit: int = 0) -> None:
+    """Tell an attempt to end, unless it has been told. `asked`, `limit`: numbers of the reason."""
     if pod.phase is _RELEASING:
         return
     move_pod(state, pod, _RELEASING)
     pod.evict_seq = state.cause
     pod.evict_reason = reason
     role = job.shape.roles[pod.index % len(job.roles)].name
-    say_evict(state, job, role, pod, state.nodes[pod.node].report.node, reason)
+    say_evict(state, job, role, pod, state.nodes[pod.node].report.node, reason, asked, limit)
 
 
 def detach(state: State, job: Job, pod: Pod) -> None:
@@ -144,7 +144,7 @@ def end_job(
     job.reason, job.asked, job.limit = reason, asked, limit
     for index in sorted(job.pods or ()):
         assert job.pods is not None
-        evict(state, job, job.pods[index], reason)
+        evict(state, job, job.pods[index], reason, asked, limit)
     settle(state, job)
 
 

@@ -99,8 +99,17 @@ def say_placed(
     )
 
 
-def say_evict(state: State, job: Job, role: str, pod: Pod, node: str, reason: Reason) -> None:
-    """EVICT of one attempt."""
+def say_evict(
+    state: State,
+    job: Job,
+    role: str,
+    pod: Pod,
+    node: str,
+    reason: Reason,
+    asked: int,
+    limit: int,
+) -> None:
+    """EVICT of one attempt. `asked`, `limit`: numbers of the reason."""
     say(
         state,
         Decision(
@@ -121,9 +130,9 @@ def say_evict(state: State, job: Job, role: str, pod: Pod, node: str, reason: Re
             0,
             "",
             reason,
-            job.asked,
+            asked,
             0,
-            job.limit,
+            limit,
             state.policy.digest,
             0,
             0,

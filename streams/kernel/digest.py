@@ -92,6 +92,7 @@ def _job_facts(job: Job) -> bytes:
         or job.failures
         or job.avoid
         or job.dependencies
+        or job.is_scaled
     ):
         facts += _encode(
             (
@@ -100,6 +101,9 @@ def _job_facts(job: Job) -> bytes:
                 sorted((job.failures or {}).items()),
                 job.avoid,
                 job.dependencies,
+                (job.shape.key[1], [role.min_available for role in job.shape.roles])
+                if job.is_scaled
+                else (),
             )
         )
     return facts

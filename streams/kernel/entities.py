@@ -175,6 +175,7 @@ class Job:
     key: tuple[int, ...] | None = None  # its place in a waiting line, if it stands in one
     look: int = 0  # how far it is: see `Alike`
     group: Group | None = None  # its look-alikes in that line
+    is_scaled: bool = False  # its roles are no longer those of its request
     claims: bool = False  # its minimum counts as admitted demand: INQUEUE and may be placed
     is_gone: bool = False  # forgotten, so the digest must too
     term: int = 0

@@ -286,6 +286,7 @@ def _add_job(state: State, row: _JobRow) -> None:
         row.limit,
         row.ended_ns,
     )
+    job.is_scaled = job.shape.key != (row.request.roles, row.request.min_available)
     state.jobs[job.seq] = job
     state.job_by_key[job.request.job] = job.seq
 

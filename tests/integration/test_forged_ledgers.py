@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from integration.flip_loop import loop
 
 from ganger.schemas import records as r
 from ganger.schemas.encoding import encode_record
@@ -13,7 +14,6 @@ from ganger.services.cli import main
 from ganger.streams.engine import Engine
 from ganger.streams.log.directory import LedgerDirectory, LedgerReaders
 from ganger.streams.payloads import DecisionUnreadable, RecordUnreadable
-from integration.flip_loop import loop
 from support.small_ledger import build
 
 PLACE = 12

@@ -306,8 +306,7 @@ def test_intake_refuses_or_passes_on(stream: list[r.Record]) -> None:
     for record in stream:
         try:
             passed = intake.accept(record, cell.now_ns)
-        except InputRefused as refused:
-            assert refused.detail
+        except InputRefused:
             continue
         for one in passed:
             encode_record(one)

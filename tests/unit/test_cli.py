@@ -8,23 +8,16 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from ganger.replay.history import AtOffset, AtSeq, AtTime, Point
 from ganger.replay.traces.source import InputError
-from ganger.services.cli import main
+from ganger.services.cli import main, stories
 from ganger.services.cli.arguments import parse_point
-from ganger.services.cli.render import (
-    PLOT_COLUMNS,
-    PLOT_LINES,
-    cards_text,
-    duration_text,
-    plot,
-    progress,
-    time_text,
-)
+from ganger.streams.engine import Engine
 from ganger.streams.log.directory import LedgerDirectory
 from ganger.streams.tables.store import STORE_FOLDER, Store
-from support.small_ledger import START_NS, build
+from support.small_ledger import START_NS, build, queue
 
 VERIFY_KEYS = [
     "records",
@@ -33,6 +26,7 @@ VERIFY_KEYS = [
     "first_mismatch",
     "digest",
     "chain",
+    "record_hash",
     "records_per_cpu_second",
 ]
 SIMULATE_KEYS = [
@@ -84,7 +78,11 @@ def test_verify_says_that_all_is_equal(ledger: Path) -> None:
     assert re.fullmatch("[0-9a-f]{32}", found["digest"])
     assert re.fullmatch("[0-9a-f]{64}", found["chain"])
     assert found["records_per_cpu_second"] > 0
-    assert "all equal" in call("verify", ledger).stdout
+    text = call("verify", ledger).stdout
+    assert "all equal" in text
+    record_hash = LedgerDirectory.open_reader(ledger).ledger.chain().hex()
+    assert found["record_hash"] == record_hash
+    assert all(found[key] in text for key in ("digest", "chain", "record_hash"))
     assert not (ledger / STORE_FOLDER).exists()
 
 
@@ -129,8 +127,35 @@ def test_log_lists_everything(ledger: Path) -> None:
     assert len(lines("log", ledger)) == 25
     found = lines("log", ledger, "--decisions", "--from", 18, "--to", 18)
     assert len(found) == 2
-    assert "PodSucceeded job=small" in found[0]
-    assert "-> FINISH small" in found[1]
+    assert found == [
+        "        18  2023-11-14T22:13:50.000Z  PodSucceeded job=small pod=0 attempt=1",
+        "        18  2023-11-14T22:13:50.000Z  -> FINISH small: 1 pod succeeded"
+        " (by PodSucceeded small)",
+    ]
+
+
+def test_every_decision_has_the_seq_and_the_time_of_its_cause(ledger: Path) -> None:
+    found = lines("log", ledger, "--job", "gang", "--decisions")
+    placed = [line for line in found if "-> ALLOCATE" in line]
+    assert len(placed) == 2
+    assert all(line.startswith("        13  2023-11-14T22:13:40.000Z  -> ") for line in placed)
+    assert all(line.endswith(" (by Tick)") for line in placed)
+    (evicted,) = lines("log", ledger, "--kind", "EVICT")
+    assert evicted == (
+        "        20  2023-11-14T22:14:00.000Z  -> EVICT twin, pod 0 attempt 1 on node-b, card 2: "
+        "its node was lost (by NodeLost node-b)"
+    )
+
+
+def test_a_refused_queue_is_named_with_its_parent(ledger: Path) -> None:
+    with LedgerDirectory.open(ledger) as directory:
+        engine = Engine.recover(directory.ledger, directory.decisions)
+        engine.apply([replace(queue("child", at_s=60), parent="nowhere")])
+    (line,) = [line for line in lines("log", ledger, "--kind", "REJECT") if " 25 " in line]
+    assert line.endswith(
+        "-> REJECT its parent is not configured; configure the parent first "
+        "(by QueueConfigured child below nowhere)"
+    )
 
 
 def test_log_as_json(ledger: Path) -> None:
@@ -169,11 +194,42 @@ def test_log_filters(ledger: Path, words: list[str], count: int) -> None:
         (["--node", "node-c"], ["--node", "'node-c'", "node-b"]),
         (["--kind", "Tock"], ["--kind", "'Tock'", "Tick", "EVICT"]),
         (["--from", "-1"], ["--from", "-1"]),
+        (["--from", "5", "--to", "4"], ["--from: 5 is after --to 4"]),
     ],
 )
 def test_log_refuses(ledger: Path, words: list[str], parts: list[str]) -> None:
     stderr = call("log", ledger, *words, code=2).stderr
     assert all(part in stderr for part in parts), stderr
+
+
+def test_log_says_where_the_ledger_ends(ledger: Path) -> None:
+    result = call("log", ledger, "--from", 25)
+    assert (result.stdout, "the ledger ends with seq 24" in result.stderr) == ("", True)
+    assert "ledger ends" not in call("log", ledger, "--from", 24).stderr
+
+
+def test_log_names_units(ledger: Path) -> None:
+    text = call("log", ledger).stdout
+    assert "roles=[2xmain(cards=4 cpu=1_core memory=1_GiB)]" in text
+    assert "capability=[4_cards]" in text
+    assert "silent=30s" in text
+    assert "settings=[event_id=10m,start_timeout=10m,tick_min=0s,ttl=1h]" in text
+    assert "000000000" not in text
+
+
+def test_files_that_cannot_be_read_are_named(ledger: Path) -> None:
+    mark = ledger / "ledger" / "mark"
+    mark.unlink()
+    mark.mkdir()
+    for verb in ("verify", "state", "log"):
+        stderr = call(verb, ledger, code=1).stderr
+        assert f"{mark}: Is a directory. See to it and call again." in stderr
+
+
+def test_a_file_is_no_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("x")
+    assert "this is no directory" in call("verify", path, code=2).stderr
 
 
 # ---- state ---------------------------------------------------------------------------------------
@@ -236,11 +292,43 @@ def test_state_where_no_store_can_be_made(ledger: Path) -> None:
 @pytest.mark.parametrize(
     ("job", "parts"),
     [
-        ("small", ["has succeeded", "submitted by record 7", "1 pods succeeded", "record 18"]),
-        ("gang", ["is running in queue batch", "node-a", "node had 8000 free", "record 13 Tick"]),
-        ("huge", ["was cancelled", "cancelled on request"]),
-        ("twin", ["number 1 in line", "node-b", "lost", "EVICT", "exists already"]),
-        ("late", ["is pending", "asked 2 cards, 0 free"]),
+        (
+            "small",
+            [
+                "small has succeeded\n",
+                "  submitted 2023-11-14T22:13:30.000Z by record 7\n",
+                "  started   2023-11-14T22:13:41.000Z after waiting 11s\n",
+                "  ended     2023-11-14T22:13:50.000Z after running 9s\n",
+                "record 18 PodSucceeded: 1 pod succeeded",
+            ],
+        ),
+        (
+            "gang",
+            [
+                "gang is running in queue batch",
+                "pods 0-1 attempt 1 are running on node-a, 4 cards each",
+                "record 13 Tick: pods 0-1 attempt 1 on node-a, cards 0-7: placed in turn: "
+                "asked 4 cards, the node had 8 free (each; free before the first)",
+            ],
+        ),
+        ("huge", ["was cancelled", "  started   never\n", "cancelled on request"]),
+        (
+            "twin",
+            [
+                "number 1 of the jobs of its queue that are admitted\n",
+                "  evicted once, last at 2023-11-14T22:14:00.000Z: pod 0 attempt 1 on node-b, card",
+                "lost",
+                "exists already",
+            ],
+        ),
+        (
+            "late",
+            [
+                "late is pending",
+                "number 1 of the jobs of its queue that are waiting for admission\n",
+                "1 node (node-a): asked 2 cards, 0 free",
+            ],
+        ),
     ],
 )
 def test_why_in_words(ledger: Path, job: str, parts: list[str]) -> None:
@@ -261,7 +349,20 @@ def test_why_of_nobody(ledger: Path) -> None:
     stderr = call("why", ledger, "smal", code=2).stderr
     assert "JOB: 'smal'" in stderr
     assert "small" in stderr
-    assert "'late'" in call("why", ledger, "late", "--at", "5", code=2).stderr
+
+
+def test_why_before_the_submission(ledger: Path) -> None:
+    stderr = call("why", ledger, "late", "--at", "5", code=2).stderr
+    assert "'late' was not yet submitted at 2023-11-14T22:13:20.000Z" in stderr
+    assert "it comes with record 23 at 2023-11-14T22:14:10.000Z" in stderr
+
+
+def test_points_beyond_the_end_are_said_to_be(ledger: Path) -> None:
+    for verb in (["why", ledger, "late"], ["state", ledger]):
+        result = call(*verb, "--at", "+2h")
+        assert result.stdout == call(*verb).stdout
+        assert "the ledger ends at 2023-11-14T22:14:11.000Z with record 24" in result.stderr
+        assert "the ledger ends" not in call(*verb, "--at", "+51s").stderr
 
 
 # ---- simulate ------------------------------------------------------------------------------------
@@ -291,9 +392,59 @@ def test_simulate_as_json(tmp_path: Path) -> None:
 
 def test_simulate_in_words() -> None:
     text = call("simulate", TRACE, "--limit", 50).stdout
-    assert "50 submitted, 50 started" in text
+    assert "50 submitted, 50 started, 50 ended (50 all_pods_succeeded), 0 still waiting" in text
+    assert "of the 50 jobs that started" in text
+    assert "ganger why" not in text
     assert "utilisation" in text
     assert "█" in text
+
+
+QUEUES = """
+[[nodes]]
+count = 1
+cards = 4
+[[queues]]
+name = "red"
+"""
+JOBS = """# ganger trace 1
+job,submit_s,run_s,queue,cards
+a,0,60,red,1
+it's big,0,60,blue,99
+late,0,60,default,99
+"""
+
+
+def test_simulate_says_who_waits_and_which_queues_it_made(tmp_path: Path) -> None:
+    trace, cluster, ledger = (tmp_path / name for name in ("t.csv", "c.toml", "led ger"))
+    trace.write_text(JOBS)
+    cluster.write_text(QUEUES)
+    result = call("simulate", trace, "--cluster", cluster, "--ledger", ledger)
+    text = result.stdout
+    assert "3 submitted, 1 started, 1 ended (1 all_pods_succeeded), 2 still waiting" in text
+    assert "of the 1 job that started" in text
+    assert "25.0% of the cards over 1m" in text
+    assert "full height is 25%" in text
+    assert f"`ganger why '{ledger}' 'it'\"'\"'s big'`, for one of them" in text
+    assert result.stderr.count("the trace names queues blue, default, which the cluster") == 1
+    assert "so it can never start" in call("why", ledger, "it's big").stdout
+    found = lines("log", ledger, "--kind", "QueueConfigured")
+    assert [line.split("queue=")[1].split()[0] for line in found] == ["red", "blue", "default"]
+    assert "+0s" in found[0]
+
+
+def test_simulate_without_queues_in_the_file_warns_of_none(tmp_path: Path) -> None:
+    trace = tmp_path / "t.csv"
+    trace.write_text(JOBS)
+    assert call("simulate", trace, "--nodes", "1x4").stderr == ""
+
+
+def test_simulate_of_jobs_that_never_end(tmp_path: Path) -> None:
+    trace = tmp_path / "t.csv"
+    trace.write_text("# ganger trace 1\njob,submit_s,cards\na,5,1\nb,5,9\n")
+    text = call("simulate", trace, "--nodes", "1x4").stdout
+    assert "2 submitted, 1 started, 0 ended, 1 still waiting, 1 still running" in text
+    assert "utilisation  n/a: nothing ended" in text
+    assert "simulate with --ledger DIR, then `ganger why DIR b`" in text
 
 
 @pytest.mark.parametrize(
@@ -314,6 +465,40 @@ def test_simulate_refuses(words: list[str], part: str) -> None:
 
 def test_simulate_needs_a_trace(tmp_path: Path) -> None:
     assert "none.csv" in call("simulate", tmp_path / "none.csv", code=2).stderr
+
+
+# ---- times from a zero of their own --------------------------------------------------------------
+
+
+def test_a_ledger_that_begins_at_zero_shows_times_since_then(tmp_path: Path) -> None:
+    trace, ledger = tmp_path / "t.csv", tmp_path / "ledger"
+    trace.write_text("# ganger trace 1\njob,submit_s,run_s,cards\na,0,90,1\nb,3660,60,1\n")
+    call("simulate", trace, "--nodes", "1x4", "--ledger", ledger)
+    text = call("why", ledger, "a").stdout
+    assert "submitted +0s by" in text
+    assert "started   +0s after waiting 0s" in text
+    assert "ended     +1m30s after running 1m 30s" in text
+    running = call("state", ledger, "jobs", "--at", "+80s").stdout.splitlines()[-1].split()
+    assert running[9:12] == ["+0s", "+0s", "-"]
+    early = call("why", ledger, "b", "--at", "+1h", code=2).stderr
+    assert "'b' was not yet submitted at +1h" in early
+    assert "at +1h1m" in early
+    assert call_json("why", ledger, "b", "--at", "+1h1m")["phase"] == "RUNNING"
+
+
+def test_state_says_that_jobs_are_forgotten(ledger: Path) -> None:
+    assert "--at" in call("state", ledger, "jobs").stderr
+    assert call("state", ledger, "nodes").stderr == ""
+    assert call("state", ledger, "jobs", "--json").stderr == ""
+
+
+def test_the_index_is_said_to_be_built_once(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stories, "STRETCH_COUNT_MAX", 10)
+    first = call("why", ledger, "small")
+    assert "indexing 25 records and" in first.stderr
+    assert first.stderr.count("Note:") == 1
+    again = call("why", ledger, "small")
+    assert (again.stdout, again.stderr) == (first.stdout, "")
 
 
 # ---- all verbs -----------------------------------------------------------------------------------
@@ -362,47 +547,3 @@ def test_points(text: str, point: Point) -> None:
 def test_no_points(text: str) -> None:
     with pytest.raises(InputError, match="--at"):
         parse_point(text)
-
-
-def test_texts() -> None:
-    assert time_text(0) == "-"
-    assert time_text(START_NS + 1_234_567_890) == "2023-11-14T22:13:21.234Z"
-    assert time_text(-5) == "-5 ns"
-    assert [duration_text(seconds * 10**9) for seconds in (5, 65, 3700, 200_000)] == [
-        "5.0s",
-        "1m05s",
-        "1h01m",
-        "2d07h",
-    ]
-    assert [cards_text(milli) for milli in (-1, 0, 1000, 1_234_000, 2500)] == [
-        "-",
-        "0",
-        "1",
-        "1,234",
-        "2.5",
-    ]
-
-
-def test_progress_is_shown_on_a_terminal_only(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with progress("working", 10) as advance:
-        advance(5)
-    assert capsys.readouterr() == ("", "")
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    with progress("working", 10, 1) as advance:
-        advance(5)
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "working" in shown.err
-    assert "of 10" in shown.err
-
-
-def test_plots() -> None:
-    assert plot([]) == []
-    full = plot([1.0] * 300)
-    assert len(full) == PLOT_LINES
-    assert full[0] == "100% " + "█" * PLOT_COLUMNS
-    half = plot([0.0, 0.5, 1.0])
-    assert half[0] == "100%   █"
-    assert half[-1] == "  0%  ██"

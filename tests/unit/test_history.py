@@ -5,7 +5,17 @@ from pathlib import Path
 import pytest
 
 from ganger.replay import history
-from ganger.replay.history import AtOffset, AtSeq, AtTime, Point, PointOutside, resolve, state_at
+from ganger.replay.history import (
+    AtOffset,
+    AtSeq,
+    AtTime,
+    Place,
+    Point,
+    PointBefore,
+    PointOutside,
+    locate,
+    state_at,
+)
 from ganger.schemas.codec import decode_decision
 from ganger.streams.kernel.digest import seal
 from ganger.streams.log.directory import LedgerDirectory, LedgerReaders
@@ -49,18 +59,41 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> LedgerReaders:
     ],
 )
 def test_points(ledger: LedgerReaders, point: Point, next_seq: int) -> None:
-    assert resolve(ledger.ledger, point) == next_seq
+    assert locate(ledger.ledger, point).next_seq == next_seq
+
+
+@pytest.mark.parametrize(
+    ("point", "place"),
+    [
+        (None, Place(25, START_NS + 51 * SECOND_NS, START_NS + 51 * SECOND_NS)),
+        (AtSeq(13), Place(14, START_NS + 20 * SECOND_NS, START_NS + 20 * SECOND_NS)),
+        (AtOffset(25 * SECOND_NS), Place(18, START_NS + 25 * SECOND_NS, START_NS + 21 * SECOND_NS)),
+        (AtOffset(51 * SECOND_NS), Place(25, START_NS + 51 * SECOND_NS, START_NS + 51 * SECOND_NS)),
+        (
+            AtOffset(52 * SECOND_NS),
+            Place(25, START_NS + 52 * SECOND_NS, START_NS + 51 * SECOND_NS, is_beyond=True),
+        ),
+    ],
+)
+def test_a_point_knows_its_time(ledger: LedgerReaders, point: Point, place: Place) -> None:
+    assert locate(ledger.ledger, point) == place
+
+
+def test_a_time_before_the_beginning_is_told_with_it(ledger: LedgerReaders) -> None:
+    with pytest.raises(PointBefore) as caught:
+        locate(ledger.ledger, AtOffset(-5))
+    assert (caught.value.time_ns, caught.value.first_ns) == (START_NS - 5, START_NS)
 
 
 @pytest.mark.parametrize("point", [AtSeq(25), AtTime(START_NS - 1), AtTime(0), AtOffset(-1)])
 def test_points_outside(ledger: LedgerReaders, point: Point) -> None:
     with pytest.raises(PointOutside):
-        resolve(ledger.ledger, point)
+        locate(ledger.ledger, point)
 
 
 def test_an_empty_ledger_has_no_points() -> None:
     with pytest.raises(PointOutside, match="no record"):
-        resolve(MemoryLog(LogIdentity(Stream.LEDGER, "lab")), None)
+        locate(MemoryLog(LogIdentity(Stream.LEDGER, "lab")), None)
 
 
 def test_states_are_those_that_the_cycles_recorded(ledger: LedgerReaders) -> None:

@@ -11,7 +11,7 @@ from ganger.schemas.enums import CardHealth
 from ganger.streams.intake import BAD_STRUCTURE, NOT_AN_INPUT, DeadLetter, InputRefused, Intake
 from ganger.streams.kernel.limits import CARDS_MAX
 from ganger.streams.structure import NAME_CHARS_MAX
-from support.builders import SECOND, report, submission
+from support.builders import SECOND, queue, report, submission
 
 SILENCE_NS = 40 * SECOND
 PAUSE_NS = 20 * SECOND
@@ -107,6 +107,12 @@ def test_bytes_come_in_like_records() -> None:
         (encode_record(submission("a")) + b"\0", "trailing_bytes"),
         (encode_record(r.Tick(0, "", None, 0, True)), NOT_AN_INPUT),
         (encode_record(submission("")), BAD_STRUCTURE),
+        (encode_record(queue("")), BAD_STRUCTURE),
+        (encode_record(queue("a", parent="p" * 254)), BAD_STRUCTURE),
+        (
+            encode_record(r.ReservationRequested(0, "", None, "", "me", ("n",), 0, 1, 2, False)),
+            BAD_STRUCTURE,
+        ),
     ],
 )
 def test_dead_letters_carry_the_very_bytes(payload: bytes, error_class: str) -> None:
@@ -201,7 +207,7 @@ def test_reports_that_cannot_be_are_refused(bad: r.NodeReport, words: str) -> No
 @pytest.mark.parametrize("record", [heartbeat(report("n")), submission("j")])
 def test_ids_of_events_are_short(record: r.Record) -> None:
     with pytest.raises(
-        InputRefused, match="event_id is 'xxx.* of 254 characters; give at most 253"
+        InputRefused, match=r"event_id is 'xxx.* of 254 characters; give at most 253"
     ):
         listening().accept(replace(record, event_id="x" * 254), 10)
 

@@ -321,16 +321,36 @@ def test_a_full_disk_stops_a_run_and_it_goes_on(
 def test_a_finished_run_is_refused(tmp_path: Path) -> None:
     workload = random_trace(5, seed=1)
     simulated(workload, tmp_path)
-    with pytest.raises(RunRefused, match=r"it is finished; delete .* or name another folder"):
+    with pytest.raises(RunRefused) as caught:
         simulated(workload, tmp_path)
+    for words in (
+        f"it is finished; prove it with `ganger verify {tmp_path}`",
+        "for its summary, simulate into a new folder",
+        f"or delete {tmp_path} to begin anew",
+    ):
+        assert words in str(caught.value)
+
+
+def test_queues_that_the_kernel_refuses_are_refused_before_there_is_a_ledger(
+    tmp_path: Path,
+) -> None:
+    primes = [n for n in range(2, 4000) if all(n % d for d in range(2, 64) if d < n)]
+    queues = tuple(QueueSpec(f"q{weight}", weight=weight) for weight in primes)
+    cluster = replace(SMALL, queues=queues)
+    with pytest.raises(InputError, match=r"cluster: the kernel refuses queue 'q\d+' \(VALUE_OUT"):
+        run(random_trace(5, seed=1), cluster, load_policy(), tmp_path / "ledger")
+    assert not (tmp_path / "ledger").exists()
 
 
 OTHERS: dict[str, Callable[[Trace, Path], object]] = {
     "seed was 0 and is now 4": lambda t, p: run(t, SMALL, load_policy(), p, seed=4),
-    "limit was null and is now 3": lambda t, p: run(t, SMALL, load_policy(), p, limit=3),
+    "limit was not given and is now 3": lambda t, p: run(t, SMALL, load_policy(), p, limit=3),
     '"default" and is now "spread"': lambda t, p: run(t, SMALL, load_policy("spread"), p),
-    "cluster was ": lambda t, p: run(t, ONE_NODE, load_policy(), p),
-    '{} and is now {"shuffle":true}': lambda t, p: run(
+    'cluster.nodes was [{"count":3,': lambda t, p: run(t, ONE_NODE, load_policy(), p),
+    "cluster.nodes[0].count was 3 and is now 4": lambda t, p: run(
+        t, parse_nodes("4x4,2x2"), load_policy(), p
+    ),
+    "faults.shuffle was not given and is now true": lambda t, p: run(
         t, SMALL, load_policy(), p, faults=Faults(shuffle=True)
     ),
     "trace_sha256 was ": lambda t, p: run(random_trace(60, seed=2), SMALL, load_policy(), p),

@@ -62,11 +62,25 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("late", ["this is no TOML"]),
-        ("late_mili = 1", ["unknown field `late_mili`"]),
-        ("late_milli = 1001", ["late_milli", "<= 1000"]),
-        ("late_milli = 0.5", ["late_milli", "got `float`"]),
-        ('[[nodes]]\nnode = "a"', ["nodes[0]", "missing required field `at_s`"]),
-        ('[[nodes]]\nnode = "a"\nat_s = -1', ["nodes[0].at_s", ">= 0"]),
+        ("late_mili = 1", ["late_mili: there is no such key; did you mean late_milli?"]),
+        ("late_milli = 1001", ["late_milli: it is 1001; give a whole number, at most 1000"]),
+        ("late_milli = 0.5", ["late_milli: it is 0.5; give a whole number"]),
+        (
+            '[[nodes]]\nnode = "a"',
+            ["nodes[0].at_s: it is missing; the keys are node, at_s, for_s, reboot"],
+        ),
+        (
+            '[[nodes]]\nnode = "a"\nat_s = -1',
+            ["nodes[0].at_s: it is -1; give a whole number, at least 0"],
+        ),
+        ("shuffle = 1", ["shuffle: it is 1; give true or false"]),
+        ('late_milli = "x"', ["late_milli: it is 'x'; give a whole number"]),
+        ("late_milli = true", ["late_milli: it is true; give a whole number"]),
+        ('[nodes]\nnode = "a"', ["nodes: it is a table; give a list"]),
+        (
+            '[[cordons]]\nnode = "a"\nat_s = 1\ncount = 2',
+            ["cordons[0].count: there is no such key; the keys are node, at_s, for_s, drain"],
+        ),
     ],
 )
 def test_errors_name_the_key(tmp_path: Path, text: str, words: list[str]) -> None:

@@ -116,6 +116,7 @@ def test_a_run_by_hand() -> None:
     assert sum(summary.record_counts.values()) == summary.records
     assert sum(summary.decision_counts.values()) == summary.decisions
     assert summary.decision_counts["ALLOCATE"] == 4
+    assert (summary.waiting, summary.waiting_job) == (0, "")
 
 
 def test_a_job_starts_when_its_last_needed_pod_does() -> None:
@@ -127,5 +128,6 @@ def test_a_job_starts_when_its_last_needed_pod_does() -> None:
 def test_nothing_ever_ran() -> None:
     summary = run(trace(trace_job("huge", 5, 1, (1, 9))), parse_nodes("1x2"), load_policy())
     assert (summary.jobs, summary.started, summary.starts) == (1, 0, ())
+    assert (summary.waiting, summary.waiting_job) == (1, "huge")
     assert (summary.utilisation, summary.series) == (0.0, ())
     assert (summary.wait_mean_s, summary.bounded_slowdown_mean) == (0.0, 0.0)

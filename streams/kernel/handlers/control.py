@@ -167,6 +167,9 @@ def reservation_requested(state: State, record: ReservationRequested) -> None:
             reject(state, Reason.RESERVATION_UNKNOWN)
             return
     else:
+        if record.cards:
+            reject(state, Reason.VALUE_OUT_OF_RANGE, "", record.cards, 0)
+            return
         if not record.nodes:
             reject(state, Reason.RESERVATION_WITHOUT_NODES)
             return

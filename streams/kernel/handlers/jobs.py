@@ -283,6 +283,7 @@ def _scale(state: State, job: Job, roles: tuple[Role, ...], min_available: int) 
     old = job.shape
     job.shape = state.shapes.take(roles, min_available)
     state.shapes.drop(old)
+    job.is_scaled = job.shape.key != (job.request.roles, job.request.min_available)
     for position, role in enumerate(job.roles):
         _resize(state, job, position, roles[position].replicas)
         quota.expect(queue, job.shape.shapes[position].charges, role.pending())
@@ -303,7 +304,7 @@ def _resize(state: State, job: Job, position: int, replicas: int) -> None:
             job.attempts = {}
         job.attempts.setdefault(index, 1)  # placed before, never returned: its first attempt
         if pod is not None:
-            evict(state, job, pod, _SCALED_DOWN)
+            evict(state, job, pod, _SCALED_DOWN, 0, replicas)
             detach(state, job, pod)
         elif local not in again and role.succeeded:
             role.succeeded -= 1  # its success counts no more: grown again, the job runs it anew

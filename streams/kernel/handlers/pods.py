@@ -336,10 +336,13 @@ def _grow_to(state: State, job: Job, replicas: int) -> None:
         (Role(spec.name, replicas, spec.min_available, spec.request),), job.shape.key[1]
     )
     state.shapes.drop(old)
+    job.is_scaled = job.shape.key != (job.request.roles, job.request.min_available)
     if had_claim:
         quota.claim(state, job)
-    role.replicas = replicas
-    role.fresh = replicas
+    # those that were to be placed still are; those between them and this one run, or never did
+    unplaced = [*(role.returned or ()), *range(role.fresh, role.replicas)]
+    role.returned = sorted(unplaced) or None
+    role.replicas = role.fresh = replicas
 
 
 def _book(job: Job, queue: Queue, pod: Pod) -> None:

@@ -108,7 +108,7 @@ def _wake_start(state: State, timer: Timer) -> None:
     step_out(state, job)
     if pod.node not in job.avoid:
         job.avoid = tuple(sorted((*job.avoid, pod.node)))
-    evict(state, job, pod, _START_TIMEOUT)
+    evict(state, job, pod, _START_TIMEOUT, waited, limit)
     settle(state, job)
 
 

@@ -307,3 +307,10 @@ def test_an_attempt_given_up_with_its_lost_node_cannot_be_adopted() -> None:
     give_back(cell, "n1", attempts=[("a", 0, 1)])
     made = adopt(cell, "a", 0, "n1", count=0, cpu=10)
     assert said(made) == ["REJECT a POD_EXISTS"]
+
+
+def test_adoption_beyond_a_submitted_job_leaves_its_other_pods_to_be_placed() -> None:
+    cell = Cell().start(node("n1", 8))
+    cell.submit("j", role(replicas=3, minimum=1, cards=1))
+    adopt(cell, "j", 5, "n1")
+    assert sorted(places(cell.tick())) == ["j/0@n1", "j/1@n1", "j/2@n1"]
