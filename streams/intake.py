@@ -54,7 +54,9 @@ from ganger.streams.structure import (
     event_defect,
     job_defect,
     node_defect,
+    queue_defect,
     report_defect,
+    reservation_defect,
 )
 
 NOT_AN_INPUT = "not_an_input"
@@ -74,9 +76,9 @@ _CHECKS: dict[type[Record], Callable[[Record], str]] = {
     NodeCordoned: node_defect,
     NodeUncordoned: node_defect,
     NodeDrained: node_defect,
-    QueueConfigured: lambda record: "",
+    QueueConfigured: queue_defect,
     PolicyConfigured: lambda record: "",
-    ReservationRequested: lambda record: "",
+    ReservationRequested: reservation_defect,
     FlagEnabled: lambda record: "",
 }
 """What may come in beside heartbeats, with the check of its structure ("" = sound). Everything else

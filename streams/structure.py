@@ -46,6 +46,18 @@ def node_defect(record: Any) -> str:
     return name_defect("node", record.node)
 
 
+def queue_defect(record: Any) -> str:
+    """What is wrong with the names of a queue and its parent."""
+    return name_defect("queue", record.queue) or (
+        name_defect("parent", record.parent) if record.parent else ""
+    )
+
+
+def reservation_defect(record: Any) -> str:
+    """What is wrong with the name of a reservation."""
+    return name_defect("reservation", record.reservation)
+
+
 def attempt_defect(record: Any) -> str:
     """What is wrong with the attempt that a fact is about."""
     if record.pod < 0:

@@ -242,7 +242,8 @@ def _remove_unfinished(path: Path) -> None:
 def _check_ledger(path: Path) -> None:
     """Check that `path` holds a ledger, whole or damaged."""
     if not path.is_dir():
-        raise NotALedger(path, "there is no such directory", "Name a ledger, or create one there.")
+        what = "this is no directory" if path.exists() else "there is no such directory"
+        raise NotALedger(path, what, "Name a ledger, or create one there.")
     found = [stream for stream in Stream if (path / stream.folder).is_dir()]
     if Stream.LEDGER in found:
         if Stream.DECISIONS not in found:

@@ -29,10 +29,15 @@ class LogCorrupt(LogError):
         self.seq = seq
         self.offset = offset
         self.what = what
-        self.remedy = remedy or (
-            f"Restore {file.name} from a copy of the ledger; records below seq {seq} are intact."
-        )
+        self.remedy = remedy or f"Restore {file.name} from a copy of the ledger; {_intact(seq)}."
         super().__init__(f"{file}: seq {seq}, byte {offset}: {what}. {self.remedy}")
+
+
+def _intact(seq: int) -> str:
+    """How much of a log is vouched for when `seq` is the first record that is not."""
+    if seq == 0:
+        return "no record of it can be vouched for as it is"
+    return f"records below seq {seq} are intact"
 
 
 class TornFrame(LogCorrupt):

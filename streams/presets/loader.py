@@ -13,7 +13,6 @@ record, whatever the order of keys in a table.
 """
 
 import os
-import re
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -32,13 +31,11 @@ from ganger.schemas.records import (
 )
 from ganger.streams.kernel.policies.hooks import PolicyRefused
 from ganger.streams.kernel.policies.registry import build
+from ganger.streams.presets.wording import defect_of, value_text
 
 DEFAULT = "default"
 
 FILE_BYTES_MAX = 1 << 20
-
-_AT = re.compile(r" - at `\$\.?([^`]*)`$")
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 class PolicyError(ValueError):
@@ -192,7 +189,9 @@ def _arguments(values: dict[str, Any], where: str) -> tuple[Argument, ...]:
     for key, value in sorted(values.items()):
         if not isinstance(value, int | str):
             raise PolicyError(
-                f"{where}.{key}", f"it is {value!r}", "give a whole number, a text, true or false"
+                f"{where}.{key}",
+                f"it is {value_text(value)}",
+                "give a whole number, a text, true or false",
             )
         text = str(value).lower() if isinstance(value, bool) else str(value)
         arguments.append(Argument(key, text))
@@ -201,26 +200,6 @@ def _arguments(values: dict[str, Any], where: str) -> tuple[Argument, ...]:
 
 def _key_error(place: str, document: dict[str, Any], message: str) -> PolicyError:
     """The message of msgspec with key, value and remedy told apart."""
-    at = _AT.search(message)
-    where = at[1] if at else ""
-    problem = message[: at.start()] if at else message
-    keys = [name for name, _ in _STEP.findall(where) if name]
-    known = ", ".join(_KEYS.get(keys[-1] if keys else "", ()))
-    unknown = re.search(r"unknown field `([^`]*)`", problem)
-    if unknown:
-        key = f"{where}.{unknown[1]}".lstrip(".")
-        return PolicyError(f"{place}: {key}", "there is no such key", f"the keys are {known}")
-    missing = re.search(r"missing required field `([^`]*)`", problem)
-    if missing:
-        key = f"{where}.{missing[1]}".lstrip(".")
-        return PolicyError(f"{place}: {key}", "it is missing", f"the keys are {known}")
-    value: Any = document
-    for name, number in _STEP.findall(where):
-        if number:
-            value = value[int(number)]
-        elif isinstance(value, dict):
-            value = value.get(name)
-    problem = f"it is {value!r} ({problem[:1].lower()}{problem[1:]})"
-    return PolicyError(
-        f"{place}: {where or 'top level'}", problem, f"see the preset {DEFAULT} for an example"
-    )
+    defect = defect_of(document, message, _KEYS)
+    remedy = defect.remedy or f"see the preset {DEFAULT} for an example"
+    return PolicyError(f"{place}: {defect.key or 'top level'}", defect.problem, remedy)

@@ -52,6 +52,7 @@ def lost(state: State, record: NodeLost) -> None:
     _close(state, node)
     occupancy.count_in(state, node)
     _give_up(state, node, [pod for _, pod in sorted(node.pods.items())], Reason.NODE_LOST)
+    state.indexes.inqueue.wake_all()  # a job may now use nodes that it avoided, see `find_node`
     for seq in state.indexes.inqueue.fresh():
         send_back(state, state.jobs[seq])
 
@@ -125,8 +126,11 @@ def _report(state: State, report: NodeReport) -> None:
     node.unknown = _unknown(state, node, report)
     node.is_reserved = report.node in reserved_nodes(state)
     state.touch(node)
+    before = (node.kind, node.labels)
     occupancy.recount(state, node)
     occupancy.count_in(state, node)
+    if before != (node.kind, node.labels):
+        state.indexes.inqueue.wake_all()  # a job may now use nodes that it avoided, see `find_node`
     _evict_from_failed_cards(state, node)
     occupancy.offer(state, node)
 
