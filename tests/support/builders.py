@@ -246,7 +246,7 @@ class Cell:
         return made
 
     def start(self, *records: r.Record, rules: r.PolicyConfigured | None = None) -> "Cell":
-        """Owner, intake and policy, then the given records, with a queue `q` unless one is there."""
+        """Owner, intake, policy, then the given records, with a queue `q` unless one is there."""
         claims = (
             r.OwnerClaimed(self.now_ns, "", None, "o"),
             r.IntakeClaimed(self.now_ns, "", None, "i"),

@@ -1,9 +1,9 @@
 """A small ledger made by the real engine: two nodes, two queues and jobs that meet each fate.
 
 In order of submission: `small` runs and succeeds; `gang` runs; `huge` can never fit and is
-cancelled; `capped` waits for its queue's capability, is let in and waits for a node; `twin` is
-submitted twice and refused the second time, runs, loses its node and waits again; `late` waits
-behind it.
+cancelled; `capped` waits for its queue's capability, is let in, waits for a node and must ask again
+when one is lost; `twin` is submitted twice and refused the second time, runs, loses its node and
+waits again; `late` waits behind it.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,7 @@
 """The executor: a fold of decisions that says what starts, ends, is released, and when."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -32,10 +33,12 @@ def evict(job: str, pod: int = 0, attempt: int = 1, node: str = "n", cause: int 
 
 def shown(facts: Iterable[r.Record]) -> list[str]:
     """Facts as `Kind job/pod/attempt @time`."""
-    return [
-        f"{type(f).__name__.removeprefix('Pod')} {f.job}/{f.pod}/{f.attempt} @{f.time_ns}"  # type: ignore[attr-defined]
-        for f in facts
-    ]
+    return [_line(fact) for fact in facts]
+
+
+def _line(fact: Any) -> str:
+    kind = type(fact).__name__.removeprefix("Pod")
+    return f"{kind} {fact.job}/{fact.pod}/{fact.attempt} @{fact.time_ns}"
 
 
 def drain(executor: Executor) -> list[str]:

@@ -71,7 +71,7 @@ def test_jobs_say_how_far_they_are(ledger: Path) -> None:
         "small": "SUCCEEDED",
         "gang": "RUNNING",
         "huge": "CANCELLED",
-        "capped": "INQUEUE",
+        "capped": "PENDING",
         "twin": "INQUEUE",
         "late": "PENDING",
     }
