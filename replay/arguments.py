@@ -4,8 +4,8 @@ Two runs with equal arguments have equal ledgers, so an unfinished ledger whose 
 call's is gone on with, and any other is refused.
 """
 
+from collections.abc import Iterator
 from hashlib import sha256
-from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -20,8 +20,7 @@ SIMULATION_VERSION = 1
 """Grows when equal arguments would lead to other records than before."""
 
 _KIND = "simulation"
-_SHOWN_CHARS = 60
-_SHOWN_BEFORE_CHARS = 20
+_ABSENT = object()
 
 
 def run_arguments(
@@ -62,17 +61,24 @@ def difference(recorded: bytes, asked: bytes) -> str:
     if _KIND not in old:
         return "it was not written by a simulation"
     new = msgspec.json.decode(asked, type=dict[str, Any])
-    names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
-    return "; ".join(f"{name} was {_shown(name, old, new)}" for name in names)
+    return "; ".join(_differences("", old, new))
 
 
-def _shown(name: str, old: dict[str, Any], new: dict[str, Any]) -> str:
-    """Both values, long ones cut to the part where they begin to differ."""
-    first, second = (msgspec.json.encode(values.get(name)).decode() for values in (old, new))
-    if max(len(first), len(second)) > _SHOWN_CHARS:
-        pairs = enumerate(zip_longest(first, second))
-        differs_at = next((index for index, (a, b) in pairs if a != b), 0)
-        begin = max(0, differs_at - _SHOWN_BEFORE_CHARS)
-        end = begin + _SHOWN_CHARS
-        first, second = (f"...{text[begin:end]}..." for text in (first, second))
-    return f"{first} and is now {second}"
+def _differences(place: str, old: Any, new: Any) -> Iterator[str]:
+    """Each value that differs, with its place; whole where one has another shape."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            below = f"{place}.{key}" if place else key
+            yield from _differences(below, old.get(key, _ABSENT), new.get(key, _ABSENT))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (first, second) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(f"{place}[{index}]", first, second)
+    elif old != new:
+        yield f"{place} was {_shown(old)} and is now {_shown(new)}"
+
+
+def _shown(value: object) -> str:
+    """A value as JSON, whole; what is absent or null was not given."""
+    if value is _ABSENT or value is None:
+        return "not given"
+    return msgspec.json.encode(value).decode()

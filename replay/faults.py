@@ -43,6 +43,7 @@ from msgspec import Meta, Struct
 from ganger.replay.traces.fields import NS_PER_S, SECONDS_MAX
 from ganger.replay.traces.source import InputError, read_source
 from ganger.schemas.records import JobSubmitRequested, Record
+from ganger.streams.presets.wording import defect_of
 
 FILE_BYTES_MAX = 4 << 20
 
@@ -104,6 +105,14 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 
 NONE = Faults()
 
+_KEYS = {
+    "": Faults.__struct_fields__,
+    "nodes": NodeFault.__struct_fields__,
+    "cards": CardFault.__struct_fields__,
+    "cordons": Cordon.__struct_fields__,
+}
+_REMEDY = "see the example in the documentation of ganger.replay.faults"
+
 
 def open_faults(path: str | os.PathLike[str]) -> Faults:
     """The faults in a TOML file.
@@ -115,15 +124,13 @@ def open_faults(path: str | os.PathLike[str]) -> Faults:
     try:
         document = tomllib.loads(source.text())
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        remedy = "see the example in the documentation of ganger.replay.faults"
-        raise InputError(source.path, f"this is no TOML ({error})", remedy) from error
+        raise InputError(source.path, f"this is no TOML ({error})", _REMEDY) from error
     try:
         return msgspec.convert(document, Faults)
     except msgspec.ValidationError as error:
-        problem, _, where = str(error).partition(" - at `$.")
-        place = f"{source.path}: {where.rstrip('`')}" if where else source.path
-        remedy = "see the example in the documentation of ganger.replay.faults"
-        raise InputError(place, problem, remedy) from error
+        defect = defect_of(document, str(error), _KEYS)
+        place = f"{source.path}: {defect.key or 'top level'}"
+        raise InputError(place, defect.problem, defect.remedy or _REMEDY) from error
 
 
 class PodFailures:

@@ -9,8 +9,9 @@ from ganger.streams.kernel.state import State
 from ganger.streams.log.protocol import LogReader
 from ganger.streams.payloads import read_decision
 
-SNAPSHOT_AFTER_COUNT = 50_000
-"""A replay this long, about a second, ends with a snapshot, where there is a store to keep it."""
+SNAPSHOT_AFTER_COUNT = 10_000
+"""A replay this long, a fifth of a second, ends with a snapshot, where there is a store to keep it:
+who asks about a moment asks about it again."""
 
 
 class AtSeq(Struct, frozen=True):
@@ -39,10 +40,38 @@ class PointOutside(Exception):
     """A point that the ledger does not reach, or that lies before its beginning."""
 
 
-def resolve(ledger: LogReader, point: Point) -> int:
-    """The seq before which all records count at a point, from 1 to `end()`.
+class PointBefore(PointOutside):
+    """A time before the ledger's first record.
 
-    For a time, O(records before it).
+    Attributes:
+        time_ns: the time.
+        first_ns: that of the first record.
+    """
+
+    def __init__(self, time_ns: int, first_ns: int) -> None:
+        super().__init__(f"time {time_ns} ns: the ledger begins at {first_ns} ns")
+        self.time_ns = time_ns
+        self.first_ns = first_ns
+
+
+class Place(Struct, frozen=True):
+    """Where a point of a ledger is.
+
+    Attributes:
+        next_seq: first record that does not count, from 1 to the ledger's end.
+        at_ns: the time asked for; that of the last record that counts where none was.
+        last_ns: time of the last record that counts.
+        is_beyond: a time was asked for that is later than the ledger's last record.
+    """
+
+    next_seq: int
+    at_ns: int
+    last_ns: int
+    is_beyond: bool = False
+
+
+def locate(ledger: LogReader, point: Point) -> Place:
+    """Where a point is. For a time, O(records before it).
 
     Raises:
         PointOutside: no record counts there, or the seq is not reached yet.
@@ -51,18 +80,31 @@ def resolve(ledger: LogReader, point: Point) -> int:
     end = ledger.end()
     if end == 0:
         raise PointOutside("the ledger holds no record yet")
-    if point is None:
-        return end
-    if isinstance(point, AtSeq):
-        if not 0 <= point.seq < end:
-            raise PointOutside(f"seq {point.seq}: the ledger holds seq 0 to {end - 1}")
-        return point.seq + 1
-    first_ns = next(record.time_ns for _, record in records(ledger, 0, 1))
+    if point is None or isinstance(point, AtSeq):
+        seq = end - 1 if point is None else point.seq
+        if not 0 <= seq < end:
+            raise PointOutside(f"seq {seq}: the ledger holds seq 0 to {end - 1}")
+        last_ns = time_of(ledger, seq)
+        return Place(seq + 1, last_ns, last_ns)
+    first_ns = time_of(ledger, 0)
     time_ns = point.time_ns if isinstance(point, AtTime) else first_ns + point.offset_ns
-    found = next((seq for seq, r in records(ledger, 0, end) if r.time_ns > time_ns), end)
-    if found == 0:
-        raise PointOutside(f"time {time_ns} ns: the ledger begins at {first_ns} ns")
-    return found
+    last_ns = first_ns
+    for seq, record in records(ledger, 0, end):
+        if record.time_ns > time_ns:
+            if seq == 0:
+                raise PointBefore(time_ns, first_ns)
+            return Place(seq, time_ns, last_ns)
+        last_ns = record.time_ns
+    return Place(end, time_ns, last_ns, time_ns > last_ns)
+
+
+def time_of(ledger: LogReader, seq: int) -> int:
+    """The time of one record, UTC nanoseconds since 1970. O(one segment).
+
+    Raises:
+        LogCorrupt: what is stored does not check.
+    """
+    return next(record.time_ns for _, record in records(ledger, seq, seq + 1))
 
 
 def state_at(

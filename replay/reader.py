@@ -19,6 +19,7 @@ from ganger.streams.seed import seed_of
 Progress = Callable[[int], None]
 """Told how many records were worked through since it was last called."""
 
+
 class Streams(Protocol):
     """The two streams of one cell's ledger, for reading."""
 

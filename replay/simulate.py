@@ -8,6 +8,7 @@ state, and nothing comes after it.
 
 import gc
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,8 +28,15 @@ from ganger.replay.summary import Summary, mean, named_counts, waits_of
 from ganger.replay.traces.model import Trace, TraceJob
 from ganger.replay.traces.source import InputError
 from ganger.replay.workload import queues_of
-from ganger.schemas.enums import DecisionKind
-from ganger.schemas.records import FlagEnabled, OwnerClaimed, PolicyConfigured, SnapshotSealed
+from ganger.schemas.enums import DecisionKind, Phase
+from ganger.schemas.records import (
+    FlagEnabled,
+    OwnerClaimed,
+    PolicyConfigured,
+    QueueConfigured,
+    Record,
+    SnapshotSealed,
+)
 from ganger.schemas.registry import fingerprint
 from ganger.streams.checkpoint import SnapshotStore
 from ganger.streams.engine import Engine
@@ -38,6 +46,8 @@ from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.flags import ALL_FLAGS
 from ganger.streams.kernel.policies.hooks import PolicyRefused
 from ganger.streams.kernel.policies.registry import build
+from ganger.streams.kernel.state import State
+from ganger.streams.kernel.step import step
 from ganger.streams.log.directory import LedgerDirectory
 from ganger.streams.log.errors import NotALedger
 from ganger.streams.log.layout import LogIdentity, Stream
@@ -114,6 +124,7 @@ def run(
             f"policy: {error.where}", f"it is {error.value!r}", error.remedy
         ) from error
     jobs = trace.jobs if limit is None else trace.jobs[:limit]
+    _check_set_up(policy, cluster, jobs)
     machines = Machines(cluster)
     arguments = run_arguments(trace, cluster, policy, limit=limit, seed=seed, faults=faults)
     with _logs(ledger, arguments) as (records, decisions), _quiet_collector():
@@ -159,12 +170,7 @@ class _Run:
         claim_seq = self._engine.state.next_seq
         cell.take(self._intake.claim(now_ns))
         self._intake.claimed(claim_seq)
-        requests = [
-            *(FlagEnabled(now_ns, f"flag/{flag}", None, flag) for flag in ALL_FLAGS),
-            replace(policy, time_ns=now_ns, event_id="policy"),
-            *queues_of(cluster, self._jobs, now_ns),
-        ]
-        for request in requests:
+        for request in _requests(policy, cluster, self._jobs, now_ns):
             for record in self._intake.accept(request, now_ns):
                 cell.take(record)
         cell.beat()
@@ -192,7 +198,6 @@ class _Run:
 
     def _after_commit(self) -> None:
         engine = self._engine
-        gc.collect(0)
         if engine.committed_seq >= self._checkpoint_seq:
             engine.commit()
             engine.save_checkpoint()
@@ -212,12 +217,50 @@ class _Run:
             )
 
 
+def _requests(
+    policy: PolicyConfigured, cluster: ClusterSpec, jobs: Sequence[TraceJob], now_ns: int
+) -> list[Record]:
+    """What configures the cell, in order."""
+    return [
+        *(FlagEnabled(now_ns, f"flag/{flag}", None, flag) for flag in ALL_FLAGS),
+        replace(policy, time_ns=now_ns, event_id="policy"),
+        *queues_of(cluster, jobs, now_ns),
+    ]
+
+
+def _check_set_up(policy: PolicyConfigured, cluster: ClusterSpec, jobs: Sequence[TraceJob]) -> None:
+    """Ask the kernel whether it takes the configuration, before there is a ledger.
+
+    Raises:
+        InputError: it does not.
+    """
+    state = State(CELL, bytes(32))
+    records = [OwnerClaimed(0, "", None, CELL), *_requests(policy, cluster, jobs, 0)]
+    for seq, record in enumerate(records):
+        for decision in step(state, seq, record):
+            if decision.kind is DecisionKind.REJECT:
+                what = type(record).__name__
+                if isinstance(record, QueueConfigured):
+                    what = f"queue {record.queue!r}"
+                why = f"{decision.reason.name}, asked {decision.asked}, limit {decision.limit}"
+                remedy = "change or leave out what it names"
+                raise InputError("cluster", f"the kernel refuses {what} ({why})", remedy)
+
+
+def _waiting(state: State) -> list[str]:
+    """Keys of the jobs that wait for a place, in order of submission."""
+    phases = (Phase.PENDING, Phase.INQUEUE)
+    seqs = sorted(seq for seq, job in state.jobs.items() if job.phase in phases)
+    return [state.jobs[seq].request.job for seq in seqs]
+
+
 def _summary(
     engine: Engine, cell: VirtualCell, cluster: ClusterSpec, cpu: float, wall: float
 ) -> Summary:
     meter = cell.meter
     starts = meter.starts()
     waits = waits_of(starts)
+    waiting = _waiting(engine.state)
     utilisation, series = meter.utilisation(cluster.card_count, cell.last_ns)
     return Summary(
         jobs=cell.submitted_count,
@@ -234,6 +277,8 @@ def _summary(
         chain=engine.state.chain.hex(),
         started=len(starts),
         ended=named_counts({reason.name: count for reason, count in meter.ended.items()}),
+        waiting=len(waiting),
+        waiting_job=waiting[0] if waiting else "",
         record_counts=named_counts(
             {kind.__name__: count for kind, count in cell.record_counts.items()}
         ),
@@ -297,7 +342,12 @@ def _check_run(path: Path, arguments: bytes) -> None:
             f"go on with that version, or {remedy}",
         )
     if is_finished(ledger):
-        raise RunRefused("ledger", f"{path} holds this run, and it is finished", remedy)
+        raise RunRefused(
+            "ledger",
+            f"{path} holds this run, and it is finished",
+            f"prove it with `ganger verify {shlex.quote(os.fspath(path))}`; for its summary, "
+            f"simulate into a new folder, which gives the same run; or {remedy}",
+        )
 
 
 def is_finished(ledger: LogReader) -> bool:
@@ -311,7 +361,10 @@ def is_finished(ledger: LogReader) -> bool:
 
 @contextmanager
 def _quiet_collector() -> Iterator[None]:
-    """Keep the collector from walking over the trace and the state again and again."""
+    """Keep the collector from walking over the trace and the state again and again.
+
+    Neither leaves cyclic garbage: what ends is freed at once.
+    """
     was_enabled = gc.isenabled()
     gc.collect()
     gc.freeze()

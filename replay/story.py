@@ -20,16 +20,22 @@ SKIP_COUNT_MAX = 20_000
 
 
 class Entry(Struct, frozen=True):
-    """A record at its seq, or a decision at its cause's seq."""
+    """A record at its seq, or a decision at its cause's seq, with the record that caused it."""
 
     seq: int
     event: Record | Decision
+    cause: Record | None = None
 
     @property
     def kind(self) -> str:
         """The record's type or the decision's kind, as a name."""
         event = self.event
         return event.kind.name if isinstance(event, Decision) else type(event).__name__
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it stands among all entries of its ledger: seq, and -1 or a decision's index."""
+        return self.seq, self.event.index if isinstance(self.event, Decision) else -1
 
 
 def entries(streams: Streams, from_seq: int, to_seq: int, with_decisions: bool) -> Iterator[Entry]:
@@ -45,9 +51,10 @@ def entries(streams: Streams, from_seq: int, to_seq: int, with_decisions: bool) 
         decision = next(found, None)
     for first_seq, payloads in streams.ledger.read_groups(from_seq, to_seq):
         for seq, payload in enumerate(payloads, first_seq):
-            yield Entry(seq, read_record(seq, payload))
+            record = read_record(seq, payload)
+            yield Entry(seq, record)
             while decision is not None and decision.cause_seq == seq:
-                yield Entry(seq, decision)
+                yield Entry(seq, decision, record)
                 decision = next(found, None)
 
 
@@ -83,18 +90,20 @@ def story(
         touches = index.touches(kind, name)
         records = pick(streams.ledger, touches.records)
         decisions = pick(streams.decisions, touches.decisions)
-    found = []
-    for seq, payload in records:
-        record = read_record(seq, payload)
-        if seq < to_seq and key in record_ids(record):
-            found.append((seq, -1, Entry(seq, record)))
-    for position, payload in decisions:
-        decision = read_decision(position, payload)
-        if decision.cause_seq < to_seq and key in decision_ids(decision):
-            place = (decision.cause_seq, decision.index)
-            found.append((*place, Entry(decision.cause_seq, decision)))
-    found.sort(key=lambda item: item[:2])
-    return [entry for _, _, entry in found]
+    touching = {seq: read_record(seq, payload) for seq, payload in records}
+    said = [read_decision(position, payload) for position, payload in decisions]
+    said = [d for d in said if d.cause_seq < to_seq and key in decision_ids(d)]
+    causes = dict(touching)
+    for seq, payload in pick(streams.ledger, _missing(said, causes)):
+        causes[seq] = read_record(seq, payload)
+    found = [
+        Entry(seq, record)
+        for seq, record in touching.items()
+        if seq < to_seq and key in record_ids(record)
+    ]
+    found += [Entry(d.cause_seq, d, causes[d.cause_seq]) for d in said]
+    found.sort(key=lambda entry: entry.place)
+    return found
 
 
 def known_ids(streams: Streams, kind: IdKind, index: StoryIndex | None = None) -> list[str]:
@@ -114,6 +123,11 @@ def _decisions(log: LogReader) -> Iterator[Decision]:
     for first, payloads in log.read_groups():
         for position, payload in enumerate(payloads, first):
             yield read_decision(position, payload)
+
+
+def _missing(decisions: list[Decision], known: dict[int, Record]) -> list[int]:
+    """Causes of decisions that are not known yet, ascending."""
+    return sorted({decision.cause_seq for decision in decisions} - set(known))
 
 
 def _search(log: LogReader, raw: bytes, on_progress: Progress) -> Iterator[tuple[int, bytes]]:

@@ -26,6 +26,7 @@ from ganger.schemas.decisions import Decision
 from ganger.schemas.encoding import decision_payload
 from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.step import step
+from ganger.streams.log.layout import LogIdentity, Stream, extend_chain
 from ganger.streams.log.protocol import LogReader
 from ganger.streams.payloads import UNREADABLE, read_record
 
@@ -51,7 +52,8 @@ class Verification(Struct, frozen=True):
     first_mismatch: Mismatch | None
     unpublished: int  # computed from the ledger's last group and not recorded yet
     digest: bytes
-    chain: bytes
+    chain: bytes  # over all decisions computed
+    record_hash: bytes  # chain over all records, as the ledger's seals carry it
     cpu_seconds: float
 
     @property
@@ -78,8 +80,12 @@ def verify(streams: Streams, on_progress: Progress = tell_nobody) -> Verificatio
     # In this order, so that a live writer can only add decisions whose cause is not looked at.
     end = ledger.end()
     comparison = _Comparison(streams.decisions)
+    record_hash = LogIdentity(
+        Stream.LEDGER, ledger.cell, ledger.fingerprint, ledger.arguments
+    ).seed()
     with paused_collector():
         for seq, payloads in ledger.read_groups(0, end):
+            record_hash = extend_chain(record_hash, payloads)
             computed: list[Decision] = []
             for payload in payloads:
                 computed += step(state, seq, read_record(seq, payload))
@@ -95,6 +101,7 @@ def verify(streams: Streams, on_progress: Progress = tell_nobody) -> Verificatio
         unpublished=comparison.unpublished,
         digest=seal(state),
         chain=state.chain,
+        record_hash=record_hash,
         cpu_seconds=process_time() - begin_seconds,
     )
 

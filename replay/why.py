@@ -7,22 +7,47 @@ that point.
 """
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ganger.replay.history import state_at
+from ganger.replay.history import Place, state_at
 from ganger.replay.reader import Progress, Streams, tell_nobody
-from ganger.replay.story import Entry, pick
+from ganger.replay.story import Entry
 from ganger.schemas.decisions import Decision
-from ganger.schemas.enums import DecisionKind, Phase
+from ganger.schemas.enums import DecisionKind, FailureKind, Phase
 from ganger.schemas.reasons import Reason
-from ganger.schemas.records import JobSubmitRequested, PodAdopted
+from ganger.schemas.records import (
+    JobSubmitRequested,
+    PodAdopted,
+    PodFailed,
+    PodReleased,
+    PodStarted,
+    PodSucceeded,
+    Record,
+)
 from ganger.streams.checkpoint import SnapshotStore
-from ganger.streams.kernel.explain import Explanation, explain
-from ganger.streams.payloads import read_record
+from ganger.streams.kernel.entities import Job
+from ganger.streams.kernel.explain import Explanation, Finding, explain
+from ganger.streams.kernel.resources import PODS
+from ganger.streams.kernel.state import State
 
 _PHASES = {
     Reason.ALL_PODS_SUCCEEDED: Phase.SUCCEEDED,
     Reason.CANCEL_REQUESTED: Phase.CANCELLED,
 }
+
+
+class Failure(Struct, frozen=True):
+    """An attempt that failed by itself. One that was told to end and then failed is none."""
+
+    seq: int  # of the fact
+    time_ns: int
+    pod: int
+    attempt: int
+    node: str
+    failure: FailureKind
+    exit_code: int
+    message: str
+    retries_left: int | None  # of the pod, after it; none where the job's policy is not known
 
 
 class Answer(Struct, frozen=True):
@@ -34,8 +59,13 @@ class Answer(Struct, frozen=True):
         submission: the record that made it; none where it was refused before it ever existed.
         phase: its phase at the point; UNKNOWN where every request for it was refused.
         explanation: from the state, while it has not ended.
+        resources: per reason of the explanation the resource that its numbers count, named as in
+            `Amount`; empty where the reason itself says it.
         decisions: all about it since that submission, in order, refusals of requests among them.
         causes: kinds of the records that caused them, by seq.
+        failures: attempts that failed since then, in order.
+        started_ns: when its first attempt was reported running; none if none was.
+        ended_ns: when it reached its terminal phase; none if it has not.
     """
 
     job: str
@@ -43,15 +73,19 @@ class Answer(Struct, frozen=True):
     submission: Entry | None
     phase: Phase
     explanation: Explanation | None
+    resources: tuple[str, ...]
     decisions: tuple[Decision, ...]
     causes: dict[int, str]
+    failures: tuple[Failure, ...]
+    started_ns: int | None
+    ended_ns: int | None
 
 
 def why(
     streams: Streams,
     job: str,
     story: list[Entry],
-    next_seq: int,
+    place: Place,
     snapshots: SnapshotStore | None = None,
     on_progress: Progress = tell_nobody,
 ) -> Answer:
@@ -60,8 +94,8 @@ def why(
     Args:
         streams: the ledger.
         job: the job's key.
-        story: the job's, up to `next_seq`; not empty.
-        next_seq: first record that does not count.
+        story: the job's, up to the point; not empty.
+        place: the point; waits for a moment are counted from the time it was asked for.
         snapshots: for the state, as `state_at` takes them.
         on_progress: as `state_at` takes it.
 
@@ -70,21 +104,125 @@ def why(
         RecordUnreadable: a record has no known schema.
     """
     submission, life = _last_life(story)
-    decisions = tuple(entry.event for entry in life if isinstance(entry.event, Decision))
+    said = [entry for entry in life if isinstance(entry.event, Decision)]
+    decisions = tuple(entry.event for entry in said if isinstance(entry.event, Decision))
     finish = next((d for d in reversed(decisions) if d.kind is DecisionKind.FINISH), None)
     explanation = None
+    resources: tuple[str, ...] = ()
     if finish is not None:
         phase = _PHASES.get(finish.reason, Phase.FAILED)
     elif submission is not None:
-        state = state_at(streams, next_seq, snapshots, on_progress)
-        explanation = explain(state, job)
+        state = state_at(streams, place.next_seq, snapshots, on_progress)
+        explanation, resources = _explained(state, job, place.at_ns)
         phase = Phase.UNKNOWN if explanation is None else explanation.phase
     else:
         phase = Phase.UNKNOWN
-    seqs = sorted({decision.cause_seq for decision in decisions})
+    starts = (e.event.time_ns for e in life if isinstance(e.event, PodStarted))
     return Answer(
-        job, next_seq - 1, submission, phase, explanation, decisions, _kinds(streams, seqs)
+        job=job,
+        seq=place.next_seq - 1,
+        submission=submission,
+        phase=phase,
+        explanation=explanation,
+        resources=resources,
+        decisions=decisions,
+        causes={entry.seq: type(entry.cause).__name__ for entry in said},
+        failures=_failures(submission, life),
+        started_ns=next(starts, None),
+        ended_ns=None if finish is None else finish.time_ns,
     )
+
+
+def _is_repeated(event: Record | Decision, submission: Entry | None) -> bool:
+    """Whether a submission is a second copy of the one before, which changes nothing."""
+    return (
+        submission is not None
+        and isinstance(event, JobSubmitRequested)
+        and bool(event.event_id)
+        and event.event_id == submission.event.event_id  # type: ignore[union-attr]
+    )
+
+
+def _explained(state: State, key: str, at_ns: int) -> tuple[Explanation | None, tuple[str, ...]]:
+    """The explanation with waits counted from `at_ns` on, and the resource of each reason."""
+    found = explain(state, key)
+    if found is None:
+        return None, ()
+    passed_ns = max(0, at_ns - state.clock_ns)
+    reasons = tuple(
+        replace(finding, asked=max(0, finding.asked - passed_ns))
+        if finding.reason is Reason.BACKING_OFF
+        else finding
+        for finding in found.reasons
+    )
+    job = state.jobs[state.job_by_key[key]]
+    resources = tuple(_resource_of(state, job, finding) for finding in reasons)
+    return replace(found, reasons=reasons), resources
+
+
+def _resource_of(state: State, job: Job, finding: Finding) -> str:
+    """The resource whose numbers a finding carries: the one to which they belong."""
+    places: list[int] = []
+    if finding.reason is Reason.OVERCOMMIT:
+        places = [
+            place
+            for place, asked in job.shape.min_charges
+            if asked == finding.asked and place != PODS and finding.limit >= state.total[place]
+        ]
+        exact = [p for p in places if _left_to_admit(state, p, finding.limit) == finding.free]
+        places = exact or places
+    elif finding.reason is Reason.QUEUE_CAPABILITY:
+        for level in state.queues[job.queue].chain:
+            for place, limit in sorted(level.capability.items()):
+                free = limit - level.used[place]
+                if limit == finding.limit and finding.free in (free, free - level.admitted[place]):
+                    places.append(place)
+    elif finding.reason is Reason.RESOURCE_TOO_LITTLE:
+        for role, shape in zip(job.shape.roles, job.shape.shapes, strict=True):
+            if role.name == finding.role:
+                places += [place for place, asked in shape.extra if asked == finding.asked]
+    return state.table.names[places[0]] if places else ""
+
+
+def _left_to_admit(state: State, place: int, limit: int) -> int:
+    busy = state.used[place] + state.admitted[place]
+    return max(0, min(state.total[place], limit - busy))
+
+
+def _failures(submission: Entry | None, life: list[Entry]) -> tuple[Failure, ...]:
+    """Failures of attempts that lived and had not been told to end, as the kernel counts them."""
+    event = None if submission is None else submission.event
+    limit = event.retry.limit if isinstance(event, JobSubmitRequested) else None
+    nodes: dict[tuple[int, int], str] = {}  # of the attempts that live, by pod and attempt
+    counts: dict[int, int] = {}
+    found = []
+    for entry in life:
+        event = entry.event
+        if isinstance(event, Decision):
+            if event.kind in (DecisionKind.ALLOCATE, DecisionKind.BACKFILL):
+                nodes[event.pod, event.attempt] = event.node
+            elif event.kind is DecisionKind.EVICT:
+                nodes.pop((event.pod, event.attempt), None)
+        elif isinstance(event, PodAdopted):
+            nodes[event.pod, event.attempt] = event.node
+        elif isinstance(event, PodFailed | PodSucceeded | PodReleased):
+            node = nodes.pop((event.pod, event.attempt), None)
+            if node is not None and isinstance(event, PodFailed):
+                count = counts[event.pod] = counts.get(event.pod, 0) + 1
+                found.append(
+                    Failure(
+                        entry.seq,
+                        event.time_ns,
+                        event.pod,
+                        event.attempt,
+                        node,
+                        event.failure,
+                        event.exit_code,
+                        event.message,
+                        None if limit is None else max(0, limit - count),
+                    )
+                )
+    return tuple(found)
 
 
 def _last_life(story: list[Entry]) -> tuple[Entry | None, list[Entry]]:
@@ -102,19 +240,10 @@ def _last_life(story: list[Entry]) -> tuple[Entry | None, list[Entry]]:
     has_ended = True
     for entry in story:
         event = entry.event
-        makes = isinstance(event, JobSubmitRequested) or (
-            isinstance(event, PodAdopted) and has_ended
-        )
-        if makes and entry.seq not in refused:
+        makes = has_ended and isinstance(event, JobSubmitRequested | PodAdopted)
+        if makes and entry.seq not in refused and not _is_repeated(event, submission):
             submission, life, has_ended = entry, [], False
         elif isinstance(event, Decision) and event.kind is DecisionKind.FINISH:
             has_ended = True
         life.append(entry)
     return submission, life
-
-
-def _kinds(streams: Streams, seqs: list[int]) -> dict[int, str]:
-    """Kinds of records by seq."""
-    return {
-        seq: type(read_record(seq, payload)).__name__ for seq, payload in pick(streams.ledger, seqs)
-    }

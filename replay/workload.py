@@ -92,6 +92,13 @@ def queues_of(
     return [_queue(queue, time_ns) for queue in (*ordered, *(QueueSpec(name) for name in named))]
 
 
+def unnamed_queues(cluster: ClusterSpec, jobs: Iterable[TraceJob]) -> list[str]:
+    """Queues that jobs name and the cluster, which does name queues, does not; ascending."""
+    if not cluster.queues:
+        return []
+    return sorted({job.queue or DEFAULT_QUEUE for job in jobs} - {q.name for q in cluster.queues})
+
+
 def _depth(queue: QueueSpec, specs: dict[str, QueueSpec]) -> int:
     depth = 0
     while queue.parent:

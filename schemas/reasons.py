@@ -1,8 +1,8 @@
 """Why: every reason a decision or an explanation can give, each with the numbers it carries.
 
 A reason is an enum value with up to three integers, `asked`, `free` and `limit`; text is made at
-the edge from `MEANING`. The wire index of a reason is its place in the enum, so new ones are
-defined last, whatever their value.
+the edge from `MEANING`, where each number stands with the unit that `UNITS` names. The wire index
+of a reason is its place in the enum, so new ones are defined last, whatever their value.
 """
 
 from enum import IntEnum
@@ -89,18 +89,18 @@ class Reason(IntEnum):
 
 MEANING: dict[Reason, str] = {
     Reason.UNKNOWN: "a reason that this version does not know",
-    Reason.PLACED_IN_TURN: "placed in turn: {asked} cards in milli asked, node had {free} free",
+    Reason.PLACED_IN_TURN: "placed in turn: asked {asked}, the node had {free} free",
     Reason.PLACED_WITHOUT_RESOURCES: "asks for no resources, placed at once",
-    Reason.WITHIN_LIMITS: "admitted: demand {asked} within {free} of {limit}",
-    Reason.ALL_PODS_SUCCEEDED: "{asked} pods succeeded",
+    Reason.WITHIN_LIMITS: "admitted: asks {asked}, {free} of {limit} free at that moment",
+    Reason.ALL_PODS_SUCCEEDED: "{asked} succeeded",
     Reason.CANCEL_REQUESTED: "cancelled on request",
-    Reason.RETRY_LIMIT: "a pod failed {asked} times; the limit is {limit} retries",
+    Reason.RETRY_LIMIT: "a pod failed {asked}; it may be tried again at most {limit}",
     Reason.NODE_LOST: "its node was lost",
     Reason.NODE_REBOOTED: "its node was started anew",
     Reason.NODE_DRAINED: "its node is being drained",
     Reason.CARD_FAILED: "a card it held failed",
-    Reason.START_TIMEOUT: "not started {asked} ns after its allocation; the limit is {limit} ns",
-    Reason.SCALED_DOWN: "the job was scaled down to {limit} pods",
+    Reason.START_TIMEOUT: "not reported running {asked} after it was placed; it had {limit}",
+    Reason.SCALED_DOWN: "its role was scaled down to {limit}",
     Reason.CYCLE_DONE: "cycle ended",
     Reason.DEPENDENCY_FAILED: "a job it depends on did not succeed",
     Reason.JOB_EXISTS: "a job of this key exists already; cancel it or use another key",
@@ -109,19 +109,19 @@ MEANING: dict[Reason, str] = {
     Reason.QUEUE_UNKNOWN: "no such queue; configure it first",
     Reason.QUEUE_CLOSED: "the queue takes no new jobs; open it or use another",
     Reason.QUEUE_NOT_A_LEAF: "the queue has child queues; jobs go to leaves",
-    Reason.PARENT_UNKNOWN: "the queue's parent is not configured; configure it first",
+    Reason.PARENT_UNKNOWN: "its parent is not configured; configure the parent first",
     Reason.PARENT_CYCLE: "the queue would be its own ancestor",
-    Reason.PARENT_HAS_JOBS: "the parent holds {asked} jobs; a queue with jobs can get no children",
-    Reason.QUEUE_NOT_EMPTY: "the queue still holds {asked} jobs or child queues",
+    Reason.PARENT_HAS_JOBS: "the parent holds {asked}; a queue with jobs can get no children",
+    Reason.QUEUE_NOT_EMPTY: "the queue is not empty; jobs and child queues in it: {asked}",
     Reason.VALUE_OUT_OF_RANGE: "value {asked} is out of range; the limit is {limit}",
     Reason.ROLE_UNKNOWN: "the job has no such role",
     Reason.ROLE_DUPLICATE: "two roles of the job share a name",
     Reason.ROLE_MISSING: "a job needs at least one role",
-    Reason.MIN_ABOVE_REPLICAS: "min_available {asked} is above the {limit} replicas",
+    Reason.MIN_ABOVE_REPLICAS: "min_available {asked} is above replicas {limit}",
     Reason.PRIORITY_CLASS_UNKNOWN: "the policy names no such priority class",
     Reason.DEPENDENCY_UNKNOWN: "depends on a job that is not known",
     Reason.NODE_UNKNOWN: "no such node",
-    Reason.CARDS_TAKEN: "{asked} cards asked of the node, {free} of them free",
+    Reason.CARDS_TAKEN: "asked {asked} of the node, {limit} free",
     Reason.POD_EXISTS: "this attempt of the pod is known already",
     Reason.POLICY_UNKNOWN: "no policy of this name",
     Reason.ACTION_UNKNOWN: "no action of this name",
@@ -132,11 +132,11 @@ MEANING: dict[Reason, str] = {
     Reason.RESERVATION_UNKNOWN: "no such reservation",
     Reason.HOOK_UNKNOWN: "the policy has no hook of this name",
     Reason.HELD: "held; release it to let it run",
-    Reason.BACKING_OFF: "waits {asked} ns more after a failed attempt",
-    Reason.DEPENDENCY_WAITING: "waits for {asked} jobs it depends on",
+    Reason.BACKING_OFF: "waits {asked} more after a failed attempt",
+    Reason.DEPENDENCY_WAITING: "waits for {asked} that it depends on",
     Reason.QUEUE_DRAINING: "the queue starts no jobs while it drains",
-    Reason.OVERCOMMIT: "demand {asked} is above the {free} left of the admission limit {limit}",
-    Reason.QUEUE_CAPABILITY: "asks {asked}, the queue has {free} left of its capability {limit}",
+    Reason.OVERCOMMIT: "asks {asked}; {free} left of the {limit} that may be used or admitted",
+    Reason.QUEUE_CAPABILITY: "asks {asked}; its queue has {free} left of a capability of {limit}",
     Reason.NO_CYCLE_YET: "no cycle has looked at it yet",
     Reason.NO_NODES: "the cell has no nodes",
     Reason.NODE_CORDONED: "cordoned or draining",
@@ -146,17 +146,47 @@ MEANING: dict[Reason, str] = {
     Reason.TAINT_NOT_TOLERATED: "has a taint that the pod does not tolerate",
     Reason.LABEL_MISMATCH: "labels do not match the pod's selector",
     Reason.CARD_MODEL: "has no healthy card of an allowed model",
-    Reason.CARD_MEMORY: "its cards have {free} MiB, {asked} asked",
-    Reason.CARDS_TOO_FEW: "asked {asked} cards, {free} free",
-    Reason.ISLAND_TOO_SMALL: "asked {asked} cards of one island, {free} free in the best",
-    Reason.CARD_SHARE_TOO_SMALL: "asked {asked} milli of one card, {free} free on the best",
-    Reason.CPU_TOO_LITTLE: "asked {asked} milli-cores, {free} free",
-    Reason.MEMORY_TOO_LITTLE: "asked {asked} MiB, {free} free",
+    Reason.CARD_MEMORY: "asked {asked} of memory per card, {free} there",
+    Reason.CARDS_TOO_FEW: "asked {asked}, {free} free",
+    Reason.ISLAND_TOO_SMALL: "asked {asked} of one island, {free} free in the best",
+    Reason.CARD_SHARE_TOO_SMALL: "asked {asked} on one card, {free} free on the best",
+    Reason.CPU_TOO_LITTLE: "asked {asked}, {free} free",
+    Reason.MEMORY_TOO_LITTLE: "asked {asked} of memory, {free} free",
     Reason.POD_SLOTS_TAKEN: "no pod slot is free",
-    Reason.RESOURCE_TOO_LITTLE: "asked {asked} of a named resource, {free} free",
-    Reason.GANG_BELOW_MINIMUM: "{free} of the {asked} pods it needs at once would fit",
-    Reason.NEVER_FITS: "needs {asked} pods at once; all nodes empty would hold {free}",
-    Reason.BEHIND_OTHERS: "{asked} jobs of its queue are ahead",
+    Reason.RESOURCE_TOO_LITTLE: "asked {asked}, {free} free",
+    Reason.GANG_BELOW_MINIMUM: "needs {asked} at once; {free} would fit now",
+    Reason.NEVER_FITS: "needs {asked} at once and can never start: the nodes empty hold {free}",
+    Reason.BEHIND_OTHERS: "behind {asked} of its queue",
     Reason.NODE_FAILED_BEFORE: "a pod of the job failed to start there",
     Reason.FITS_NEXT_CYCLE: "fits now; the next cycle will place it",
 }
+
+_CARDS = (
+    Reason.PLACED_IN_TURN,
+    Reason.WITHIN_LIMITS,
+    Reason.CARD_SHARE_TOO_SMALL,
+)
+_RESOURCES = (Reason.OVERCOMMIT, Reason.QUEUE_CAPABILITY, Reason.RESOURCE_TOO_LITTLE)
+_PODS = (
+    Reason.ALL_PODS_SUCCEEDED,
+    Reason.SCALED_DOWN,
+    Reason.GANG_BELOW_MINIMUM,
+    Reason.NEVER_FITS,
+)
+_JOBS = (Reason.PARENT_HAS_JOBS, Reason.DEPENDENCY_WAITING, Reason.BEHIND_OTHERS)
+_WHOLE_CARDS = (Reason.CARDS_TOO_FEW, Reason.ISLAND_TOO_SMALL)
+
+UNITS: dict[Reason, str] = {
+    **dict.fromkeys(_CARDS, "cards_milli"),
+    Reason.CPU_TOO_LITTLE: "cpu_milli",
+    **dict.fromkeys((Reason.CARD_MEMORY, Reason.MEMORY_TOO_LITTLE), "memory_mib"),
+    **dict.fromkeys((Reason.START_TIMEOUT, Reason.BACKING_OFF), "ns"),
+    **dict.fromkeys(_RESOURCES, "resource"),
+    **dict.fromkeys(_PODS, "pod"),
+    **dict.fromkeys(_JOBS, "job"),
+    **dict.fromkeys(_WHOLE_CARDS, "card"),
+    Reason.RETRY_LIMIT: "time",
+}
+"""What the numbers of a reason count: a resource by its name in `Amount`, `ns`, or the thing itself
+in the singular. `resource`: any; the reason's finder knows which. Reasons left out have plain
+numbers or none."""

@@ -6,7 +6,7 @@ from typing import Any
 from ganger.schemas.codec import decode_decision, decode_record
 from ganger.streams.payloads import UNREADABLE
 
-_SHOWN_CHARS = 60
+_SHOWN_CHARS = 80
 
 
 class Divergence(Exception):

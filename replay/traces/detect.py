@@ -63,6 +63,12 @@ def detect_format(source: Source) -> str:
         raise InputError(
             source.path, "this is a list of nodes, not a trace", "give it as --cluster instead"
         )
+    if "submit_s" in columns:
+        raise InputError(
+            f"{source.path}:1",
+            f"it names columns of {native.FORMAT}'s own format, which has a line before them",
+            f"put the line {native.MAGIC + native.VERSION!r} above it",
+        )
     if not first:
         raise InputError(source.path, "the file is empty", "give a trace with at least one job")
     raise InputError(

@@ -132,10 +132,12 @@ class Table:
         place = f"{source.path}:{self.header_line}"
         for name in needed:
             if name not in self.columns:
+                further = [column for column in known if column not in needed]
+                more = f", and those of {','.join(further)} that are used" if further else ""
                 raise InputError(
                     place,
-                    f"the header has no column {name}",
-                    f"begin with a line that names the columns {','.join(needed)}",
+                    f"the header has no column {name}: it is {','.join(self.columns)[:80]!r}",
+                    f"begin with a line that names the columns {','.join(needed)}{more}",
                 )
         allowed = needed + known if known else tuple(self.columns)
         for name in self.columns:

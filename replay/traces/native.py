@@ -77,7 +77,7 @@ def read_native(source: Source, limit: int | None = None) -> Trace:
         raise InputError(
             f"{source.path}:1",
             f"the first line is {first[:80]!r}",
-            f"this version reads files that begin with {MAGIC + VERSION!r}",
+            f"this version reads files whose first line is {MAGIC + VERSION!r}",
         )
     return make_trace(source, FORMAT, list(_Rows(source).jobs()), {}, limit)
 

@@ -9,9 +9,21 @@ from typing import TypeVar
 
 import click
 
-from ganger.replay.history import AtOffset, AtSeq, AtTime, Point
+from ganger.replay.history import (
+    AtOffset,
+    AtSeq,
+    AtTime,
+    Place,
+    Point,
+    PointBefore,
+    PointOutside,
+    locate,
+    time_of,
+)
 from ganger.replay.traces.source import InputError
+from ganger.services.cli.units import Clock, clock_of
 from ganger.streams.log.directory import LedgerReaders
+from ganger.streams.log.protocol import LogReader
 from ganger.streams.tables.store import STORE_FOLDER, Store, StoreBusy, StoreFailed
 
 _T = TypeVar("_T")
@@ -78,6 +90,47 @@ def parse_point(text: str) -> Point:
 def _part_ns(whole: str, fraction: str, unit: str) -> int:
     scale = _UNITS_NS[unit]
     return int(whole) * scale + int((fraction or "0").ljust(9, "0")) * scale // 10**9
+
+
+def clock(ledger: LogReader) -> Clock:
+    """How the ledger's times are shown. O(1) but for opening it.
+
+    Raises:
+        LogCorrupt: what is stored does not check.
+    """
+    if not ledger.first_seq < ledger.end():
+        return Clock()
+    return clock_of(time_of(ledger, ledger.first_seq))
+
+
+def place_of(ledger: LogReader, point: Point, shown: Clock) -> Place:
+    """Where a point of the call is; says so where the ledger ends before it.
+
+    Raises:
+        InputError: a time before the ledger's beginning.
+        PointOutside: a seq that is not reached, or an empty ledger.
+        LogCorrupt: what is stored does not check.
+    """
+    try:
+        place = locate(ledger, point)
+    except PointBefore as error:
+        begin = shown.text(error.first_ns)
+        raise InputError(
+            "--at",
+            f"{shown.text(error.time_ns)} is before the ledger's first record at {begin}",
+            "give a later point",
+        ) from error
+    except PointOutside as error:
+        if point is None:
+            raise
+        raise InputError("--at", str(error), "give a point within") from error
+    if place.is_beyond:
+        click.echo(
+            f"Note: the ledger ends at {shown.text(place.last_ns)} with record "
+            f"{place.next_seq - 1:,}; this is how it was then.",
+            err=True,
+        )
+    return place
 
 
 def ask(folder: Path, readers: LedgerReaders, query: Callable[[Store | None], _T]) -> _T:

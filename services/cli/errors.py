@@ -50,7 +50,8 @@ class GuardedGroup(click.Group):
         """Run a verb."""
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # closed by the caller, as `>&-` does: nobody wants it
+                sys.stdout.flush()
             return result
         except _WRONG_CALLS as error:
             raise Failure(str(error), WRONG_CALL) from error
@@ -60,6 +61,26 @@ class GuardedGroup(click.Group):
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:
-            # Nobody reads; what is still buffered must not fail once more at the process's end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _drop_output()
             ctx.exit(PIPE_CLOSED)
+        except OSError as error:
+            raise _refusal_of(error) from error
+
+
+def _drop_output() -> None:
+    """Nobody takes it; what is still buffered must not fail once more at the process's end."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (AttributeError, OSError):
+        return  # there is none, or it is no file
+
+
+def _refusal_of(error: OSError) -> Failure:
+    """The system refuses a file; mostly the output, where it names none."""
+    why = error.strerror or str(error)
+    if error.filename is None:
+        _drop_output()
+        remedy = "See to the disk, or to where the output goes, and call again."
+        return Failure(f"{why}, while reading or writing. {remedy}", FAILED_CHECK)
+    remedy = "Make it readable for this user" if isinstance(error, PermissionError) else "See to it"
+    return Failure(f"{error.filename}: {why}. {remedy} and call again.", FAILED_CHECK)

@@ -1,5 +1,6 @@
 """Records and decisions as JSON and as lines for people."""
 
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -8,12 +9,25 @@ from msgspec import Struct
 from ganger.replay.story import Entry
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
-from ganger.schemas.reasons import MEANING, Reason
-from ganger.schemas.records import CardSpan, NodeReport, Record, Role
-from ganger.services.cli.render import time_text
+from ganger.schemas.records import (
+    Amount,
+    Argument,
+    CardSpan,
+    NodeReport,
+    PodRequest,
+    QueueConfigured,
+    Record,
+    RetryPolicy,
+    Role,
+)
+from ganger.services.cli.units import Clock, amount_text, count_text, duration_text, reason_text
 
-_PLACES = (DecisionKind.ALLOCATE, DecisionKind.BACKFILL, DecisionKind.EVICT)
+PLACES = (DecisionKind.ALLOCATE, DecisionKind.BACKFILL, DecisionKind.EVICT)
+
 _ALWAYS = ("time_ns", "event_id", "source")
+_TIMES = ("reported_ns", "started_ns", "from_ns", "to_ns")
+_RESOURCES = {"card_milli": "cards_milli", "cpu_milli": "cpu_milli", "memory_mib": "memory_mib"}
+_OF_CARDS = ("card_memory_mib", "min_card_memory_mib")
 
 
 def plain(value: object) -> Any:
@@ -44,63 +58,120 @@ def plain_entry(entry: Entry) -> dict[str, Any]:
     return {"stream": "ledger", "seq": entry.seq, "kind": entry.kind, **plain(event)}
 
 
-def line(entry: Entry) -> str:
-    """A record or decision in one line; decisions are set off by an arrow."""
+def line(entry: Entry, clock: Clock) -> str:
+    """A record or decision in one line: seq, time, and what it is.
+
+    Decisions are set off by an arrow; their seq is that of the record that caused them, which is
+    named at their end.
+    """
     event = entry.event
+    head = f"{entry.seq:>10}  {clock.text(event.time_ns):<{clock.columns}}  "
     if isinstance(event, Decision):
-        return f"{'':>10}  -> {event.kind.name} {decision_text(event)}".rstrip()
-    head = f"{entry.seq:>10}  {time_text(event.time_ns)}  {entry.kind}"
-    return f"{head} {record_text(event)}".rstrip()
+        cause = f" (by {subject(entry.cause)})" if entry.cause is not None else ""
+        return f"{head}-> {event.kind.name} {decision_text(event)}".rstrip() + cause
+    return f"{head}{entry.kind} {record_text(event, clock)}".rstrip()
+
+
+def subject(record: Record) -> str:
+    """A record's kind, with the queue, node or job that it is about."""
+    kind = type(record).__name__
+    if isinstance(record, QueueConfigured):
+        parent = f" below {record.parent}" if record.parent else ""
+        return f"{kind} {record.queue}{parent}"
+    named = (getattr(record, field, "") for field in ("job", "node", "reservation"))
+    return f"{kind} {next((name for name in named if name), '')}".rstrip()
 
 
 def decision_text(decision: Decision) -> str:
     """What a decision says, without its kind."""
-    reason = reason_text(decision.reason, decision.asked, decision.free, decision.limit)
     if decision.kind is DecisionKind.CYCLE_CLOSED:
         return (
             f"started={decision.started_count} evicted={decision.evicted_count} "
             f"waiting={decision.waiting_count} digest={decision.digest.hex()}"
         )
     parts = [decision.job] if decision.job else []
-    if decision.kind in _PLACES:
-        parts.append(f"pod {decision.pod} attempt {decision.attempt} on {decision.node}")
-        if decision.cards:
-            share = f" ({decision.card_milli} milli)" if decision.card_milli else ""
-            parts.append(f"cards {spans_text(decision.cards)}{share}")
+    if decision.kind in PLACES:
+        parts.append(placed_text([decision]))
     if decision.for_job:
         parts.append(f"for {decision.for_job}")
+    reason = reason_text(decision.reason, decision.asked, decision.free, decision.limit)
     return ", ".join(parts) + (": " if parts else "") + reason
 
 
-def reason_text(reason: Reason, asked: int, free: int, limit: int) -> str:
-    """A reason with its numbers, for people."""
-    return MEANING[Reason(reason)].format(asked=asked, free=free, limit=limit)
+def placed_text(decisions: Sequence[Decision]) -> str:
+    """Pods, attempt, node and cards of decisions on one node in one attempt."""
+    first = decisions[0]
+    pods = numbers_text("pod", [decision.pod for decision in decisions])
+    text = f"{pods} attempt {first.attempt} on {first.node}"
+    spans = [span for decision in decisions for span in decision.cards]
+    if first.card_milli:
+        share = amount_text(first.card_milli, "cards_milli").removesuffix(" cards")
+        return f"{text}, {share} of {_cards_text(spans)}"
+    return f"{text}, {_cards_text(spans)}" if spans else text
 
 
-def spans_text(cards: tuple[CardSpan, ...]) -> str:
-    """Cards as `0-3,6`."""
-    return ",".join(
-        str(span.first) if span.count == 1 else f"{span.first}-{span.first + span.count - 1}"
-        for span in cards
-    )
+def numbers_text(noun: str, numbers: Iterable[int]) -> str:
+    """Numbers with their noun, runs drawn together: `pods 0-3, 7`."""
+    runs: list[list[int]] = []
+    for number in sorted(dict.fromkeys(numbers)):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    text = ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+    return f"{noun if len(runs) == 1 and runs[0][0] == runs[0][1] else noun + 's'} {text}"
 
 
-def record_text(record: Record) -> str:
-    """The fields of a record that say something, as `name=value`."""
+def _cards_text(spans: Iterable[CardSpan]) -> str:
+    cards = (card for span in spans for card in range(span.first, span.first + span.count))
+    return numbers_text("card", cards)
+
+
+def record_text(record: Record, clock: Clock) -> str:
+    """The fields of a record that say something, as `name=value`, numbers with their units."""
     parts = []
     for name in record.__struct_fields__:
         value = getattr(record, name)
-        if name not in _ALWAYS and value not in ("", (), None, b"", 0, False):
-            parts.append(f"{name}={_short(value)}")
+        if name in _TIMES and value and value != record.time_ns:
+            parts.append(f"{name.removesuffix('_ns')}={clock.text(value)}")
+        elif name not in (*_ALWAYS, *_TIMES) and _says_something(name, value):
+            parts.append(_field_text(name, value))
     return " ".join(parts)
+
+
+def _says_something(name: str, value: object) -> bool:
+    if name == "ttl_ns" and value == -1:  # the policy's
+        return False
+    return name == "pod" or value not in ("", (), None, b"", 0, False)
+
+
+def _field_text(name: str, value: Any) -> str:
+    if name.endswith("_ns"):
+        return f"{name.removesuffix('_ns')}={duration_text(value)}"
+    if name in _RESOURCES:
+        shown = amount_text(value, _RESOURCES[name]).replace(" ", "_")
+        return f"{name.rpartition('_')[0]}={shown}"
+    if name in _OF_CARDS:
+        return f"{name.removesuffix('_mib')}={amount_text(value, 'memory_mib').replace(' ', '_')}"
+    if name.endswith("_milli"):
+        return f"{name.removesuffix('_milli')}={value / 10:g}%"
+    return f"{name}={_short(value)}"
 
 
 def _short(value: object) -> str:
     if isinstance(value, Role):
-        return f"{value.replicas}x{value.name}({_request_text(value)})"
+        return f"{value.replicas}x{value.name}({_request_text(value.request)})"
     if isinstance(value, NodeReport):
         cards = "+".join(f"{run.count}x{run.model}" for run in value.cards if run.count)
         return f"{value.node}({cards or 'no cards'} attempts={len(value.attempts)})"
+    if isinstance(value, RetryPolicy):
+        return _retry_text(value)
+    if isinstance(value, Argument):
+        is_duration = value.key.endswith("_ns") and value.value.isdecimal()
+        shown = duration_text(int(value.value)).replace(" ", "_") if is_duration else value.value
+        return f"{value.key.removesuffix('_ns') if is_duration else value.key}={shown}"
+    if isinstance(value, Amount):
+        return amount_text(value.count, value.resource).replace(" ", "_")
     if isinstance(value, IntEnum):
         return value.name
     if isinstance(value, bytes):
@@ -108,16 +179,22 @@ def _short(value: object) -> str:
     if isinstance(value, tuple):
         return "[" + ",".join(_short(item) for item in value) + "]"
     if isinstance(value, Struct):
-        return "/".join(_short(getattr(value, name)) for name in value.__struct_fields__)
+        parts = (getattr(value, name) for name in value.__struct_fields__)
+        return "/".join(_short(part) for part in parts if part != ())
     return str(value)
 
 
-def _request_text(role: Role) -> str:
-    request = role.request
-    parts = {
-        "cards": request.cards,
-        "card_milli": request.card_milli,
-        "cpu_milli": request.cpu_milli,
-        "memory_mib": request.memory_mib,
-    }
-    return " ".join(f"{name}={count}" for name, count in parts.items() if count) or "nothing"
+def _retry_text(retry: RetryPolicy) -> str:
+    """How often, and after how long: `3_times/10s-5m`."""
+    times = count_text(retry.limit, "time").replace(" ", "_")
+    if not retry.limit or not retry.backoff_ns:
+        return times
+    waits = dict.fromkeys((duration_text(retry.backoff_ns), duration_text(retry.backoff_max_ns)))
+    return f"{times}/{'-'.join(waits)}".replace(" ", "_")
+
+
+def _request_text(request: PodRequest) -> str:
+    parts = [f"cards={request.cards}"] if request.cards else []
+    names = ("card_milli", "card_memory_mib", "min_card_memory_mib", "cpu_milli", "memory_mib")
+    parts += [_field_text(name, getattr(request, name)) for name in names if getattr(request, name)]
+    return " ".join(parts) or "nothing"

@@ -10,12 +10,16 @@ from ganger.replay.traces.source import InputError
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
 from ganger.schemas.records import RECORD_TYPES
-from ganger.services.cli.arguments import ask, json_option, ledger_argument, unknown
+from ganger.services.cli.arguments import ask, clock, json_option, ledger_argument, unknown
 from ganger.services.cli.events import line, plain_entry
-from ganger.services.cli.render import echo_lines, progress
+from ganger.services.cli.render import echo_lines, folded, terminal_columns
+from ganger.services.cli.stories import indexing
 from ganger.streams.log.directory import LedgerDirectory, LedgerReaders
 from ganger.streams.tables.store import Store
 from ganger.streams.tables.story import IdKind, StoryIndex
+
+_INDENT = 12
+"""Of the further lines of a long one: behind the seq."""
 
 _RECORD_KINDS = {kind.__name__.lower(): kind.__name__ for kind in RECORD_TYPES}
 _DECISION_KINDS = {kind.name.lower(): kind.name for kind in DecisionKind}
@@ -27,8 +31,10 @@ _DECISION_KINDS = {kind.name.lower(): kind.name for kind in DecisionKind}
 @click.option("--node", metavar="ID", help="Only what touches this node.")
 @click.option("--kind", metavar="KIND", help="Only this kind, as Tick or EVICT.")
 @click.option("--from", "from_seq", type=click.IntRange(min=0), help="First seq; default 0.")
-@click.option("--to", "to_seq", type=click.IntRange(min=0), help="Last seq; default: all.")
-@click.option("--decisions", "with_decisions", is_flag=True, help="Decisions after causes.")
+@click.option("--to", "to_seq", type=click.IntRange(min=0), help="Last seq, at or behind --from.")
+@click.option(
+    "--decisions", "with_decisions", is_flag=True, help="Decisions too, behind what caused them."
+)
 @json_option
 def log(
     ledger: Path,
@@ -40,23 +46,33 @@ def log(
     with_decisions: bool,
     as_json: bool,
 ) -> None:
-    """Print the records of the ledger in DIR, one a line.
+    """Print the records of the ledger in DIR, one a line: seq, time, kind and what it says.
 
-    With --decisions each record is followed by the decisions it caused. JSON is one object a line;
-    its `seq` is the record's own, in decisions that of their cause.
+    With --decisions, or a --kind that is one of decisions, decisions have lines of their own, set
+    off by an arrow: seq and time are those of the record that caused them, which is named at the
+    end of the line. It has a line too, before them, unless --job, --node or --kind leaves it out.
+    JSON is one object a line; its `seq` is the record's own, in decisions that of their cause.
     """
+    if from_seq is not None and to_seq is not None and from_seq > to_seq:
+        raise InputError("--from", f"{from_seq} is after --to {to_seq}", "give --from up to --to")
     wanted = None if kind is None else _kind(kind)
     with_decisions |= wanted in _DECISION_KINDS.values()
     readers = LedgerDirectory.open_reader(ledger)
     end = readers.ledger.end()
     begin = readers.ledger.first_seq if from_seq is None else from_seq
     stop = end if to_seq is None else min(to_seq + 1, end)
+    if begin >= end:
+        last = f"with seq {end - 1:,}" if end else "before its first record"
+        click.echo(f"Note: --from {begin:,}: the ledger ends {last}.", err=True)
     if job is None and node is None:
         found = entries(readers, begin, stop, with_decisions)
     else:
         found = iter(ask(ledger, readers, lambda store: _story(readers, job, node, stop, store)))
+    shown, columns = clock(readers.ledger), terminal_columns()
     echo_lines(
-        msgspec.json.encode(plain_entry(entry)) if as_json else line(entry)
+        msgspec.json.encode(plain_entry(entry))
+        if as_json
+        else folded(line(entry, shown), columns, _INDENT)
         for entry in found
         if entry.seq >= begin
         and (wanted is None or entry.kind == wanted)
@@ -80,15 +96,17 @@ def _story(
     readers: LedgerReaders, job: str | None, node: str | None, stop: int, store: Store | None
 ) -> list[Entry]:
     """What touches the job, the node, or both if both are given."""
-    total = readers.ledger.end() + readers.decisions.end()
     index = None if store is None else StoryIndex(store)
     parts = []
-    with progress("searching", total) as advance:
+    with indexing(readers, index) as advance:
         for option, kind, name in (("--job", IdKind.JOB, job), ("--node", IdKind.NODE, node)):
             if name is not None:
                 part = story(readers, kind, name, readers.ledger.end(), index, advance)
                 if not part:
                     raise unknown(option, name, known_ids(readers, kind, index))
                 parts.append(part)
-    both = parts[0] if len(parts) == 1 else [e for e in parts[0] if e in parts[1]]
+    both = parts[0]
+    if len(parts) > 1:
+        places = {entry.place for entry in parts[1]}
+        both = [entry for entry in both if entry.place in places]
     return [entry for entry in both if entry.seq < stop]

@@ -15,9 +15,11 @@ from ganger.replay.simulate import MEMORY, Progress, run
 from ganger.replay.summary import Start, Summary
 from ganger.replay.traces.detect import open_trace
 from ganger.replay.traces.source import InputError
+from ganger.replay.workload import unnamed_queues
 from ganger.schemas.enums import Tier
 from ganger.services.cli.arguments import json_option
-from ganger.services.cli.render import echo_summary, progress
+from ganger.services.cli.outcome import echo_summary
+from ganger.services.cli.render import progress
 from ganger.streams.log.directory import LedgerDirectory
 from ganger.streams.presets.loader import load_policy
 from ganger.streams.tables.snapshots import Snapshots
@@ -104,9 +106,10 @@ def simulate(
     spec = open_cluster(cluster) if cluster is not None else parse_nodes(nodes or NODES_DEFAULT)
     workload = open_trace(trace, limit)
     total = len(workload.jobs)
+    _warn_of_queues(unnamed_queues(spec, workload.jobs))
     try:
         with (
-            progress("simulating", total, 1) as advance,
+            progress("simulating jobs", total, 1, is_plain=not as_json) as advance,
             closing(RunSnapshots(Path(ledger))) as kept,
         ):
             summary = run(
@@ -129,7 +132,17 @@ def simulate(
     if as_json:
         click.echo(msgspec.json.encode(_plain(summary)))
     else:
-        echo_summary(summary)
+        echo_summary(summary, None if ledger == MEMORY else ledger)
+
+
+def _warn_of_queues(names: list[str]) -> None:
+    if names:
+        noun, pronoun = ("queue", "it") if len(names) == 1 else ("queues", "they")
+        click.echo(
+            f"Note: the trace names {noun} {', '.join(names)}, which the cluster file does not; "
+            f"{pronoun} {'is' if len(names) == 1 else 'are'} made with weight 1 and no limits.",
+            err=True,
+        )
 
 
 class _Ended:

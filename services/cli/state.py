@@ -7,9 +7,18 @@ from typing import Any, cast
 import click
 import msgspec
 
-from ganger.replay.history import Point, resolve, state_at
-from ganger.services.cli.arguments import ask, at_option, json_option, ledger_argument
-from ganger.services.cli.render import cards_text, echo_columns, progress, time_text
+from ganger.replay.history import Place, Point, state_at
+from ganger.services.cli.arguments import (
+    ask,
+    at_option,
+    clock,
+    json_option,
+    ledger_argument,
+    place_of,
+)
+from ganger.services.cli.render import echo_columns, folded, progress, terminal_columns
+from ganger.services.cli.units import Clock, limit_text, memory_text, milli_text
+from ganger.streams.kernel.entities import ENDED
 from ganger.streams.log.directory import LedgerDirectory, LedgerReaders
 from ganger.streams.tables.projection import Moment, Projection
 from ganger.streams.tables.rows import TABLES, CardRow, JobRow, NodeRow, QueueRow, Row
@@ -27,38 +36,54 @@ Tables = dict[str, list[Row]]
 def state(ledger: Path, table: str | None, point: Point, as_json: bool) -> None:
     """Print tables of the ledger in DIR as they are, or as they were at a point of the past.
 
-    Without a table: an overview, or with --json all tables.
+    Without a table: an overview, or with --json all tables. Jobs that have ended are in them until
+    their time to live is over (ttl_ns of the job or the policy); --at shows any as it was before.
     """
     readers = LedgerDirectory.open_reader(ledger)
     names = [table] if table else list(TABLES)
-    moment, tables = ask(ledger, readers, lambda store: _tables(readers, point, store, names))
+    shown = clock(readers.ledger)
+    place = place_of(readers.ledger, point, shown)
+    is_newest = point is None
+    moment, tables = ask(
+        ledger, readers, lambda store: _tables(readers, place, store, names, is_newest)
+    )
     if as_json:
         head = {"cell": readers.ledger.cell, "seq": moment.seq - 1, "time_ns": moment.clock_ns}
         click.echo(msgspec.json.encode({**head, **tables}))
         return
+    columns = terminal_columns()
     head_line = f"cell {readers.ledger.cell} after seq {moment.seq - 1:,}"
-    click.echo(f"{head_line}, {time_text(moment.clock_ns)}")
+    click.echo(folded(f"{head_line}, {shown.text(moment.clock_ns)}", columns, 2))
     if table is None:
         _echo_overview(tables)
     else:
-        header, rows = _COLUMNS[table](tables[table])
-        echo_columns(header, rows)
+        header, rows = _COLUMNS[table](tables[table], shown)
+        echo_columns(header, rows, _EXPENDABLE[table], columns)
+    if table in (None, "jobs"):
+        click.echo(
+            "Note: ended jobs are forgotten when their time to live is over (ttl_ns of the job or "
+            "the policy); `--at TIME` or `--at SEQ` shows them as they were.",
+            err=True,
+        )
 
 
 def _tables(
-    readers: LedgerReaders, point: Point, store: Store | None, names: list[str]
+    readers: LedgerReaders, place: Place, store: Store | None, names: list[str], is_newest: bool
 ) -> tuple[Moment, Tables]:
-    """Rows at a point: those kept in the store if they are of that moment, else made anew."""
-    next_seq = resolve(readers.ledger, point)
+    """Rows at a place: those kept in the store if they are of that moment, else made anew.
+
+    Rows of the newest moment are kept.
+    """
+    next_seq = place.next_seq
     if store is not None:
         projection = Projection(store)
         moment = projection.moment()
         if moment is not None and moment.seq == next_seq:
             return moment, {name: list(projection.rows(name)) for name in names}
-    with progress("replaying", next_seq) as advance:
+    with progress("replaying", next_seq, is_plain=True) as advance:
         snapshots = None if store is None else Snapshots(store)
         found = state_at(readers, next_seq, snapshots, advance)
-    if store is not None and point is None:
+    if store is not None and is_newest:
         Projection(store).replace(found)
     tables = {name: list(TABLES[name][1](found)) for name in names}
     return Moment(found.next_seq, found.clock_ns), tables
@@ -83,39 +108,50 @@ def _counts(counts: Counter[str]) -> str:
 Columns = tuple[list[str], list[list[str | int]]]
 
 
-def _cards(rows: list[Row]) -> Columns:
-    header = ["node", "card", "model", "memory_mib", "island", "health", "free_milli", "owners"]
+def _cards(rows: list[Row], _: Clock) -> Columns:
+    header = ["node", "card", "model", "memory", "island", "health", "free", "owners"]
     return header, [
-        [r.node, r.card, r.model, r.memory_mib, r.island, r.health, r.free_milli, _owners(r)]
+        [
+            r.node,
+            r.card,
+            r.model,
+            memory_text(r.memory_mib),
+            r.island,
+            r.health.lower(),
+            milli_text(r.free_milli),
+            _owners(r),
+        ]
         for r in cast(list[CardRow], rows)
     ]
 
 
 def _owners(row: CardRow) -> str:
+    """Attempts as JOB/POD.ATTEMPT, with what they hold of the card where that is not all."""
     return " ".join(
-        f"{o.job}/{o.pod}.{o.attempt}" + (f":{o.card_milli}" if o.card_milli != 1000 else "")
+        f"{o.job}/{o.pod}.{o.attempt}"
+        + (f":{milli_text(o.card_milli)}" if o.card_milli != 1000 else "")
         for o in row.owners
     )
 
 
-def _nodes(rows: list[Row]) -> Columns:
-    header = "node state cards healthy free pods cpu_free_milli memory_free_mib".split()
+def _nodes(rows: list[Row], _: Clock) -> Columns:
+    header = "node state cards healthy free pods cores_free memory_free".split()
     return header, [
         [
             r.node,
             r.state,
             r.card_count,
             r.card_healthy_count,
-            r.card_free_count,
+            milli_text(r.card_free_count * 1000 + r.shared_free_milli),
             r.pod_count,
-            r.cpu_free_milli,
-            r.memory_free_mib,
+            milli_text(r.cpu_free_milli),
+            memory_text(r.memory_free_mib),
         ]
         for r in cast(list[NodeRow], rows)
     ]
 
 
-def _queues(rows: list[Row]) -> Columns:
+def _queues(rows: list[Row], _: Clock) -> Columns:
     header = "queue parent state weight jobs used deserved guarantee capability waiting".split()
     return header, [
         [
@@ -124,17 +160,17 @@ def _queues(rows: list[Row]) -> Columns:
             r.state.lower(),
             r.weight,
             r.job_count,
-            cards_text(r.used_cards_milli),
-            cards_text(r.deserved_cards_milli),
-            cards_text(r.guarantee_cards_milli),
-            cards_text(r.capability_cards_milli),
-            cards_text(r.waiting_cards_milli),
+            limit_text(r.used_cards_milli),
+            limit_text(r.deserved_cards_milli),
+            limit_text(r.guarantee_cards_milli),
+            limit_text(r.capability_cards_milli),
+            limit_text(r.waiting_cards_milli),
         ]
         for r in cast(list[QueueRow], rows)
     ]
 
 
-def _jobs(rows: list[Row]) -> Columns:
+def _jobs(rows: list[Row], shown: Clock) -> Columns:
     counts = ["pods", "pending", "running", "cards"]
     times = ["submitted", "started", "ended"]
     return ["job", "queue", "user", "phase", "priority", *counts, *times, "reason"], [
@@ -147,14 +183,29 @@ def _jobs(rows: list[Row]) -> Columns:
             r.pod_count,
             r.pod_pending_count,
             r.pod_running_count,
-            cards_text(r.held_cards_milli),
-            time_text(r.submitted_ns),
-            time_text(r.started_ns),
-            time_text(r.ended_ns),
+            milli_text(r.held_cards_milli),
+            shown.text(r.submitted_ns),
+            shown.text(r.started_ns) if _has_started(r) else "-",
+            shown.text(r.ended_ns) if r.phase in _ENDED else "-",
             "-" if r.reason == "UNKNOWN" else r.reason.lower(),
         ]
         for r in cast(list[JobRow], rows)
     ]
 
 
+def _has_started(row: JobRow) -> bool:
+    """A start at time 0 is told from none by the pods that there are."""
+    return bool(row.started_ns or row.pod_running_count or row.pod_succeeded_count)
+
+
+_ENDED = [phase.name for phase in ENDED]
+
 _COLUMNS = {"cards": _cards, "nodes": _nodes, "queues": _queues, "jobs": _jobs}
+
+_EXPENDABLE = {
+    "cards": ["island", "memory", "model"],
+    "nodes": ["memory_free", "cores_free", "healthy", "pods"],
+    "queues": ["parent", "guarantee", "weight", "state", "capability"],
+    "jobs": ["user", "priority", "ended", "pending", "running", "started", "reason", "pods"],
+}
+"""Columns that are left out where the terminal is too narrow, the first to go first."""

@@ -25,10 +25,11 @@ def verify(ctx: click.Context, ledger: Path, as_json: bool) -> None:
     """Recompute every decision of the ledger in DIR and compare it with the recorded one.
 
     Reads nothing but the two streams. Ends with 0 if all are equal, with 1 if not or if the ledger
-    does not check.
+    does not check. Prints what an auditor notes down: the digest of the state after the last
+    record, the chain over all decisions, and the hash chain over all records.
     """
     readers = LedgerDirectory.open_reader(ledger)
-    with progress("verifying", readers.ledger.end()) as advance:
+    with progress("verifying", readers.ledger.end(), is_plain=not as_json) as advance:
         found = verify_streams(readers, advance)
     if as_json:
         click.echo(msgspec.json.encode(_plain(found)))
@@ -51,6 +52,7 @@ def _plain(found: Verification) -> dict[str, Any]:
         "first_mismatch": _plain_mismatch(found.first_mismatch),
         "digest": found.digest.hex(),
         "chain": found.chain.hex(),
+        "record_hash": found.record_hash.hex(),
         "records_per_cpu_second": _rate(found),
     }
 
@@ -80,14 +82,15 @@ def _text(ledger: Path, found: Verification) -> str:
     lines = [
         f"{ledger}: {found.records:,} records lead to {found.decisions:,} decisions: "
         + ("all equal" if found.is_equal else f"{found.mismatches:,} differ from those recorded"),
-        f"digest  {found.digest.hex()}",
-        f"chain   {found.chain.hex()}",
-        f"speed   {_rate(found):,} records per CPU-second",
+        f"digest   {found.digest.hex()}  (state)",
+        f"chain    {found.chain.hex()}  (decisions)",
+        f"records  {found.record_hash.hex()}  (hash chain)",
+        f"speed    {_rate(found):,} records per CPU-second",
     ]
     first = found.first_mismatch
     if first is not None:
         what = difference(first.recorded, first.computed, is_decision=True)
-        lines.insert(1, f"first   seq {first.seq}, decision {first.index}: {what}")
+        lines.insert(1, f"first    seq {first.seq}, decision {first.index}: {what}")
     return "\n".join(lines)
 
 

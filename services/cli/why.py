@@ -1,33 +1,71 @@
 """`ganger why`: why a job waits, or why it was placed, evicted, refused or ended, with numbers."""
 
+import shlex
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from ganger.replay.history import Point, resolve
+from ganger.replay.history import Place, Point
 from ganger.replay.story import known_ids, story
-from ganger.replay.why import Answer
+from ganger.replay.traces.source import InputError
+from ganger.replay.why import Answer, Failure
 from ganger.replay.why import why as answer_why
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase
+from ganger.schemas.reasons import Reason
+from ganger.schemas.records import PodAdopted
 from ganger.services.cli.arguments import (
     ask,
     at_option,
+    clock,
     json_option,
     ledger_argument,
+    place_of,
     unknown,
 )
-from ganger.services.cli.events import decision_text, plain, plain_decision, reason_text
-from ganger.services.cli.render import cards_text, duration_text, progress, time_text
-from ganger.streams.kernel.explain import Explanation, Finding
+from ganger.services.cli.events import (
+    PLACES,
+    decision_text,
+    numbers_text,
+    placed_text,
+    plain,
+    plain_decision,
+)
+from ganger.services.cli.render import echo_lines, folded, progress, terminal_columns
+from ganger.services.cli.stories import indexing
+from ganger.services.cli.units import (
+    Clock,
+    cards_text,
+    count_text,
+    duration_text,
+    limit_text,
+    reason_text,
+)
+from ganger.streams.kernel.explain import Explanation, Finding, PodFinding
 from ganger.streams.log.directory import LedgerDirectory, LedgerReaders
 from ganger.streams.tables.snapshots import Snapshots
 from ganger.streams.tables.store import Store
 from ganger.streams.tables.story import IdKind, StoryIndex
 
+_INDENT = 6
+"""Of the further lines of a long one."""
+
 _SHOWN_COUNT_MAX = 20
+
+_ENDS = {
+    Phase.SUCCEEDED: "has succeeded",
+    Phase.FAILED: "has failed",
+    Phase.CANCELLED: "was cancelled",
+}
+_WAITING = {Phase.PENDING: "waiting for admission"}
+"""A job that is not admitted yet stands in another line than those that are."""
+
+_Event = tuple[int, int, str]
+"""A line of the history with its place in time: seq and index."""
 
 
 @click.command()
@@ -36,39 +74,61 @@ _SHOWN_COUNT_MAX = 20
 @at_option
 @json_option
 def why(ledger: Path, job: str, point: Point, as_json: bool) -> None:
-    """Say why JOB of the ledger in DIR waits, or why it was placed, evicted, refused or ended."""
+    """Say why JOB of the ledger in DIR waits, or why it was placed, evicted, refused or ended.
+
+    Waiting: its place in line and every reason that keeps it there, with numbers. Then what
+    happened to it: decisions with the records that caused them, and attempts that failed.
+    """
     readers = LedgerDirectory.open_reader(ledger)
-    next_seq = resolve(readers.ledger, point)
-    answer = ask(ledger, readers, lambda store: _answer(readers, job, next_seq, store))
-    click.echo(msgspec.json.encode(_plain(answer)) if as_json else _text(answer))
+    shown = clock(readers.ledger)
+    place = place_of(readers.ledger, point, shown)
+    answer = ask(ledger, readers, lambda store: _answer(readers, job, place, shown, store))
+    if as_json:
+        click.echo(msgspec.json.encode(_plain(answer)))
+        return
+    columns = terminal_columns()
+    echo_lines(folded(line, columns, _INDENT) for line in _lines(answer, shown))
 
 
-def _answer(readers: LedgerReaders, job: str, next_seq: int, store: Store | None) -> Answer:
+def _answer(
+    readers: LedgerReaders, job: str, place: Place, shown: Clock, store: Store | None
+) -> Answer:
     index = None if store is None else StoryIndex(store)
     snapshots = None if store is None else Snapshots(store)
-    total = readers.ledger.end() + readers.decisions.end()
-    with progress("searching", total) as advance:
-        found = story(readers, IdKind.JOB, job, next_seq, index, advance)
-        if not found:
-            known = known_ids(readers, IdKind.JOB, index)
-            raise unknown("JOB", job, [name for name in known if name != job])
-    with progress("replaying", next_seq) as advance:
-        return answer_why(readers, job, found, next_seq, snapshots, advance)
+    with indexing(readers, index) as advance:
+        whole = story(readers, IdKind.JOB, job, readers.ledger.end(), index, advance)
+        if not whole:
+            raise unknown("JOB", job, known_ids(readers, IdKind.JOB, index))
+    found = [entry for entry in whole if entry.seq < place.next_seq]
+    if not found:
+        first = whole[0]
+        raise InputError(
+            "JOB",
+            f"{job!r} was not yet submitted at {shown.text(place.at_ns)}",
+            f"it comes with record {first.seq:,} at {shown.text(first.event.time_ns)}",
+        )
+    with progress("replaying", place.next_seq, is_plain=True) as advance:
+        return answer_why(readers, job, found, place, snapshots, advance)
 
 
 def _plain(answer: Answer) -> dict[str, Any]:
     """For JSON: what the state says, beside the job's decisions with the kinds of their causes."""
     explanation = answer.explanation
     facts: dict[str, Any] = {} if explanation is None else plain(explanation)
-    for fact, finding in zip(
-        facts.get("reasons", []), explanation.reasons if explanation else (), strict=True
-    ):
-        fact["text"] = _finding_text(finding)
+    if explanation is not None:
+        for fact, finding, resource in zip(
+            facts["reasons"], explanation.reasons, answer.resources, strict=True
+        ):
+            fact["resource"] = resource
+            fact["text"] = _finding_text(finding, resource)
     facts |= {
         "job": answer.job,
         "seq": answer.seq,
         "phase": answer.phase.name,
         "submit_seq": None if answer.submission is None else answer.submission.seq,
+        "started_ns": answer.started_ns,
+        "ended_ns": answer.ended_ns,
+        "failures": [plain(failure) for failure in answer.failures],
         "decisions": [
             {
                 **plain_decision(decision),
@@ -81,83 +141,184 @@ def _plain(answer: Answer) -> dict[str, Any]:
     return facts
 
 
-def _text(answer: Answer) -> str:
-    lines = [_headline(answer)]
+# ---- in words ------------------------------------------------------------------------------------
+
+
+def _lines(answer: Answer, clock: Clock) -> Iterator[str]:
+    """The whole answer: what the job is now and why, then what happened to it."""
+    yield _headline(answer)
+    yield from _times(answer, clock)
     explanation = answer.explanation
     if explanation is not None:
-        lines += _place_in_line(explanation)
-        lines += [f"  because {_finding_text(finding)}" for finding in explanation.reasons]
-        lines += [
-            f"  pod {pod.pod} attempt {pod.attempt} is {pod.phase.name.lower()} on {pod.node}, "
-            f"{cards_text(pod.cards)} cards"
-            for pod in explanation.pods[:_SHOWN_COUNT_MAX]
-        ]
-        more = len(explanation.pods) - _SHOWN_COUNT_MAX
-        if more > 0:
-            lines.append(f"  and {more:,} pods more (--json lists all)")
-    lines += _history(answer)
-    return "\n".join(lines)
+        yield from _place_in_line(explanation)
+        for finding, resource in zip(explanation.reasons, answer.resources, strict=True):
+            yield f"  because {_finding_text(finding, resource)}"
+        yield from _pods(explanation)
+    yield from _setbacks(answer, clock)
+    yield from _history(answer, clock)
+
+
+def _finding_text(finding: Finding, resource: str) -> str:
+    """One reason with its numbers, and the role and the nodes that it is about."""
+    text = reason_text(finding.reason, finding.asked, finding.free, finding.limit, resource)
+    if finding.count:
+        some = ", ".join(finding.nodes) + (", ..." if finding.count > len(finding.nodes) else "")
+        text = f"{count_text(finding.count, 'node')} ({some}): {text}"
+    return f"role {finding.role}: {text}" if finding.role else text
 
 
 def _headline(answer: Answer) -> str:
     name = answer.job
     if answer.submission is None:
         return f"{name} does not exist: every request for it was refused"
-    since = f"submitted by record {answer.submission.seq:,}"
     explanation = answer.explanation
     if explanation is not None:
-        return f"{name} is {answer.phase.name.lower()} in queue {explanation.queue}, {since}"
-    return f"{name} {_ENDS.get(answer.phase, 'is not known any more')}, {since}"
+        return f"{name} is {answer.phase.name.lower()} in queue {explanation.queue}"
+    return f"{name} {_ENDS.get(answer.phase, 'is not known any more')}"
 
 
-_ENDS = {
-    Phase.SUCCEEDED: "has succeeded",
-    Phase.FAILED: "has failed",
-    Phase.CANCELLED: "was cancelled",
-}
+def _times(answer: Answer, clock: Clock) -> Iterator[str]:
+    """When it was submitted, when it started and ended, and how long that took."""
+    submission = answer.submission
+    if submission is None:
+        return
+    came_ns = submission.event.time_ns
+    is_adopted = isinstance(submission.event, PodAdopted)
+    verb = "adopted" if is_adopted else "submitted"
+    yield f"  {verb:<9} {clock.text(came_ns)} by record {submission.seq:,}"
+    if answer.started_ns is not None:
+        waited = f" after waiting {duration_text(max(0, answer.started_ns - came_ns))}"
+        yield f"  started   {clock.text(answer.started_ns)}{waited}"
+    elif answer.ended_ns is not None and not is_adopted:
+        yield "  started   never"
+    if answer.ended_ns is not None:
+        ran = ""
+        if answer.started_ns is not None:
+            ran = f" after running {duration_text(max(0, answer.ended_ns - answer.started_ns))}"
+        yield f"  ended     {clock.text(answer.ended_ns)}{ran}"
 
 
-def _place_in_line(found: Explanation) -> list[str]:
-    lines = []
+def _place_in_line(found: Explanation) -> Iterator[str]:
     if found.position:
         ahead = f", behind {', '.join(found.ahead)}" if found.ahead else ""
         more = found.position - 1 - len(found.ahead)
         ahead += f" and {more:,} more" if more > 0 else ""
-        lines.append(f"  number {found.position:,} in line{ahead}")
+        line = _WAITING.get(found.phase, "admitted")
+        yield f"  number {found.position:,} of the jobs of its queue that are {line}{ahead}"
     if found.reasons:
-        lines.append(
-            f"  queue {found.queue} uses {cards_text(found.queue_used)} cards, deserves "
-            f"{cards_text(found.queue_deserved)}, may have "
-            + ("any number" if found.queue_capability < 0 else cards_text(found.queue_capability))
+        capability = found.queue_capability
+        yield (
+            f"  queue {found.queue} uses {cards_text(found.queue_used)}, deserves "
+            f"{limit_text(found.queue_deserved)}, may have "
+            + ("any number" if capability < 0 else limit_text(capability))
         )
-    return lines
 
 
-def _finding_text(finding: Finding) -> str:
-    text = reason_text(finding.reason, finding.asked, finding.free, finding.limit)
-    if finding.count:
-        some = ", ".join(finding.nodes) + (", ..." if finding.count > len(finding.nodes) else "")
-        noun = "node" if finding.count == 1 else "nodes"
-        text = f"{finding.count:,} {noun} ({some}): {text}"
-    return f"role {finding.role}: {text}" if finding.role else text
+def _pods(found: Explanation) -> Iterator[str]:
+    """Live attempts, look-alikes on one node in one line."""
+
+    def alike(pod: PodFinding) -> tuple[object, ...]:
+        return pod.node, pod.attempt, pod.phase, pod.cards
+
+    groups = [list(pods) for _, pods in groupby(sorted(found.pods, key=_by_node), alike)]
+    for pods in groups[:_SHOWN_COUNT_MAX]:
+        first = pods[0]
+        verb, each = ("is", "") if len(pods) == 1 else ("are", " each")
+        yield (
+            f"  {numbers_text('pod', [pod.pod for pod in pods])} attempt {first.attempt} {verb} "
+            f"{first.phase.name.lower()} on {first.node}, {cards_text(first.cards)}{each}"
+        )
+    hidden = sum(len(pods) for pods in groups[_SHOWN_COUNT_MAX:])
+    if hidden:
+        yield f"  and {count_text(hidden, 'pod')} more (--json lists all)"
 
 
-def _history(answer: Answer) -> list[str]:
-    """The decisions, the latest ones where there are many."""
-    decisions = answer.decisions
-    hidden = len(decisions) - _SHOWN_COUNT_MAX
-    lines = ["decisions:"] if decisions else []
-    if hidden > 0:
-        lines.append(f"  {hidden:,} earlier ones (ganger log DIR --job {answer.job} --decisions)")
-        decisions = decisions[hidden:]
+def _by_node(pod: PodFinding) -> tuple[str, int, int, int, int]:
+    return pod.node, pod.attempt, pod.phase, pod.cards, pod.pod
+
+
+def _setbacks(answer: Answer, clock: Clock) -> Iterator[str]:
+    """How often attempts failed or were evicted, and the last time with all that is known of it."""
+    failures = answer.failures
+    if failures:
+        last = failures[-1]
+        left = last.retries_left
+        retries = "" if left is None else f"; that pod has {count_text(left, 'retry')} left"
+        when = clock.text(last.time_ns)
+        yield f"  failed {_times_text(len(failures))}, last at {when}: {_failure(last)}{retries}"
+    evictions = [d for d in answer.decisions if d.kind is DecisionKind.EVICT]
+    if evictions:
+        evicted = evictions[-1]
+        when, text = clock.text(evicted.time_ns), _without_job(answer, evicted)
+        yield f"  evicted {_times_text(len(evictions))}, last at {when}: {text}"
+
+
+def _times_text(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
+def _failure(failure: Failure) -> str:
+    """Which attempt failed, and how."""
+    kind = failure.failure.name.lower().replace("_", " ")
+    message = f": {failure.message}" if failure.message else ""
+    return (
+        f"pod {failure.pod} attempt {failure.attempt} on {failure.node}, {kind}, "
+        f"exit code {failure.exit_code}{message}"
+    )
+
+
+def _history(answer: Answer, clock: Clock) -> Iterator[str]:
+    """Decisions and failures in order, the latest ones where there are many."""
     start_ns = answer.submission.event.time_ns if answer.submission is not None else None
-    return lines + [_decision_line(answer, decision, start_ns) for decision in decisions]
+    events = [*_decision_events(answer, clock, start_ns)]
+    for failure in answer.failures:
+        when = _when(clock, failure.time_ns, start_ns)
+        text = f"{when} FAILED, record {failure.seq:,}: {_failure(failure)}"
+        events.append((failure.seq, -1, text))
+    if events:
+        yield "history:"
+    hidden = len(events) - _SHOWN_COUNT_MAX
+    if hidden > 0:
+        call = f"ganger log DIR --job {shlex.quote(answer.job)} --decisions"
+        yield f"  {count_text(hidden, 'earlier line')} ({call})"
+    for _, _, text in sorted(events)[max(0, hidden) :]:
+        yield f"  {text}"
 
 
-def _decision_line(answer: Answer, decision: Decision, start_ns: int | None) -> str:
-    after = ""
-    if start_ns is not None and decision.kind is not DecisionKind.REJECT:
-        after = f" (+{duration_text(max(0, decision.time_ns - start_ns))})"
-    cause = f"record {decision.cause_seq:,} {answer.causes[decision.cause_seq]}"
-    text = decision_text(decision).removeprefix(answer.job).lstrip(":, ")
-    return f"  {time_text(decision.time_ns)}{after} {decision.kind.name}, {cause}: {text}"
+def _decision_events(answer: Answer, clock: Clock, start_ns: int | None) -> Iterator[_Event]:
+    """A line per decision; placements and evictions alike on one node share one."""
+    for _, group in groupby(answer.decisions, _likeness):
+        decisions = list(group)
+        first = decisions[0]
+        since_ns = None if first.kind is DecisionKind.REJECT else start_ns
+        when = _when(clock, first.time_ns, since_ns)
+        cause = f"record {first.cause_seq:,} {answer.causes[first.cause_seq]}"
+        text = _without_job(answer, first) if len(decisions) == 1 else _joint(decisions)
+        yield first.cause_seq, first.index, f"{when} {first.kind.name}, {cause}: {text}"
+
+
+def _likeness(decision: Decision) -> tuple[object, ...]:
+    """Equal for decisions that one line can tell."""
+    if decision.kind not in PLACES or decision.card_milli:
+        return decision.cause_seq, decision.index
+    amounts = (decision.asked, decision.reason, decision.for_job)
+    return decision.cause_seq, decision.kind, decision.node, decision.attempt, amounts
+
+
+def _joint(decisions: Sequence[Decision]) -> str:
+    first = decisions[0]
+    each = " (each; free before the first)" if first.reason is Reason.PLACED_IN_TURN else ""
+    reason = reason_text(first.reason, first.asked, first.free, first.limit)
+    return f"{placed_text(decisions)}: {reason}{each}"
+
+
+def _without_job(answer: Answer, decision: Decision) -> str:
+    text = decision_text(decision)
+    return text.removeprefix(answer.job).lstrip(":, ") if decision.job == answer.job else text
+
+
+def _when(clock: Clock, time_ns: int, start_ns: int | None) -> str:
+    """A time, and how long after the submission it was."""
+    if start_ns is None:
+        return clock.text(time_ns)
+    return f"{clock.text(time_ns)} (+{duration_text(max(0, time_ns - start_ns))})"

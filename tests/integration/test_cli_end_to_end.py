@@ -1,11 +1,16 @@
 """The command as a process: exit codes, pipes, signals, hash seeds."""
 
+import fcntl
 import json
 import os
+import pty
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import termios
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +128,48 @@ def test_a_full_disk_costs_the_store_and_not_the_answer(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert done.stdout == answer
         assert "the store failed" in done.stderr
+
+
+TERMINAL_COLUMNS = 60
+
+
+def on_a_terminal(*words: object) -> list[str]:
+    """Lines that a command prints where stdout is a narrow terminal."""
+    reading, terminal = pty.openpty()
+    size = struct.pack("HHHH", 24, TERMINAL_COLUMNS, 0, 0)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, size)
+    with subprocess.Popen(
+        [*COMMAND, *map(str, words)],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=subprocess.DEVNULL,
+        env={name: value for name, value in os.environ.items() if name != "COLUMNS"},
+    ) as process:
+        os.close(terminal)
+        parts = []
+        # Linux ends the reading of a terminal that nobody has open any more with an error.
+        with suppress(OSError):
+            while part := os.read(reading, 1 << 16):
+                parts.append(part)
+        os.close(reading)
+        assert process.wait(SECONDS_MAX) == 0
+    return b"".join(parts).decode().splitlines()
+
+
+@pytest.mark.parametrize(
+    "words", [["why", "gang"], ["why", "twin"], ["log", "--decisions"], ["state", "jobs"]]
+)
+def test_lines_fit_the_terminal_and_are_whole_in_a_pipe(tmp_path: Path, words: list[str]) -> None:
+    build(tmp_path)
+    verb, *rest = words
+    shown = on_a_terminal(verb, tmp_path, *rest)
+    assert len(shown) > 5
+    assert max(map(len, shown)) <= TERMINAL_COLUMNS
+    piped = call(verb, tmp_path, *rest).stdout.splitlines()
+    assert max(map(len, piped)) > TERMINAL_COLUMNS
+    if verb != "state":
+        # No word is lost by folding.
+        assert "".join(shown).replace(" ", "") == "".join(piped).replace(" ", "")
 
 
 def test_the_verbs_are_listed() -> None:

@@ -463,6 +463,29 @@ def test_simulate_refuses(words: list[str], part: str) -> None:
     assert part in call("simulate", TRACE, *words, code=2).stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("job,submit_s\na,0\n", ["t.csv:1: ", "put the line '# ganger trace 1' above it"]),
+        ("# ganger trace 2\njob,submit_s\na,0\n", ["whose first line is '# ganger trace 1'"]),
+        (
+            "# ganger trace 1\njob,submit,cards\na,0,1\n",
+            [
+                "t.csv:2: the header has no column submit_s: it is 'job,submit,cards'",
+                "names the columns submit_s, and those of job,run_s,",
+            ],
+        ),
+    ],
+)
+def test_simulate_says_what_is_wrong_with_a_header(
+    tmp_path: Path, text: str, words: list[str]
+) -> None:
+    trace = tmp_path / "t.csv"
+    trace.write_text(text)
+    stderr = call("simulate", trace, code=2).stderr
+    assert all(word in stderr for word in words), stderr
+
+
 def test_simulate_needs_a_trace(tmp_path: Path) -> None:
     assert "none.csv" in call("simulate", tmp_path / "none.csv", code=2).stderr
 

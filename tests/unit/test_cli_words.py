@@ -137,6 +137,13 @@ def test_relative_times_can_be_typed_again(seconds: float) -> None:
         (Reason.MEMORY_TOO_LITTLE, (2048, 512, 0), "", "asked 2 GiB of memory, 512 MiB free"),
         (Reason.RESOURCE_TOO_LITTLE, (2, 1, 0), "nic", "asked 2 nic, 1 free"),
         (Reason.CARDS_TAKEN, (2, 0, 1), "", "asked 2 of the node, 1 free"),
+        (
+            Reason.START_TIMEOUT,
+            (600 * SECOND, 0, 600 * SECOND),
+            "",
+            "not reported running 10m after it was placed; it had 10m",
+        ),
+        (Reason.SCALED_DOWN, (0, 0, 1), "", "its role was scaled down to 1 pod"),
         (Reason.RETRY_LIMIT, (2, 0, 1), "", "failed 2 times; it may be tried again at most 1 time"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,15 @@ def pair(
     return Pair(*logs)
 
 
+def chain_of(ledger: Sequence[bytes], fingerprint: bytes) -> bytes:
+    """The records' hash chain, as the page on the format has it."""
+    sizes = b"".join(size.to_bytes(4, "little") for size in (1, 1, 3, len(fingerprint), 0))
+    chain = sha256(b"GANGERSG" + sizes + b"lab" + fingerprint).digest()
+    for payload in ledger:
+        chain = sha256(chain + payload).digest()
+    return chain
+
+
 @pytest.mark.parametrize("group", [1, 4, 100])
 def test_equal_streams(payloads: tuple[list[bytes], list[bytes], bytes], group: int) -> None:
     told: list[int] = []
@@ -67,6 +77,7 @@ def test_equal_streams(payloads: tuple[list[bytes], list[bytes], bytes], group: 
     assert sum(told) == RECORD_COUNT
     last = decode_decision(payloads[1][-1])
     assert (found.chain, found.digest) == (last.chain, last.digest)
+    assert found.record_hash == chain_of(payloads[0], payloads[2])
 
 
 def test_an_empty_ledger_is_equal() -> None:
