@@ -86,7 +86,6 @@ def _leave(state: State, job: Job, pod: Pod) -> None:
     del job.pods[pod.index]
     job.roles[pod.index % len(job.roles)].live -= 1
     quota.charge(state, state.queues[job.queue], pod.shape.charges, -1)
-    state.indexes.zero_grew = True  # its queue may have been what stopped pods that ask for nothing
 
 
 def _return(state: State, job: Job, pod: Pod) -> None:

@@ -36,6 +36,16 @@ _OF_NO_POD = {
 _job_body = decision_body_with(
     "of_job", **_OF_NO_POD, started_count=0, evicted_count=0, waiting_count=0, digest=b""
 )
+_placed_body = decision_body_with(
+    "placed",
+    protected_until_ns=0,
+    for_job="",
+    limit=0,
+    started_count=0,
+    evicted_count=0,
+    waiting_count=0,
+    digest=b"",
+)
 _closed_body = decision_body_with(
     "cycle_closed",
     **_OF_NO_POD,
@@ -96,6 +106,7 @@ def say_placed(
             0,
             b"",
         ),
+        _placed_body,
     )
 
 
