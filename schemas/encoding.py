@@ -206,6 +206,7 @@ class _Generator:
             "LONG": LONG,
             "CLOCK": CLOCK,
             "long": _long,
+            "text": _text,
             "TEXT": TEXT,
             "BLOB": BLOB,
             "BOOL": BOOL,
@@ -239,6 +240,8 @@ class _Generator:
             return f"blob(r.{name})"
         if name == "time_ns":
             return "(clock := CLOCK[r.time_ns])" if record in RECORDS else "CLOCK[r.time_ns]"
+        if name == "event_id":  # mostly told once
+            return '(text(r.event_id) if r.event_id else b"\\0")'
         if name == "cause_seq":
             return "long(r.cause_seq)"
         if name == "reported_ns":
@@ -381,6 +384,9 @@ _LAYOUTS = _layout_encoders()
 decision_body_1 = _LAYOUTS[1]
 """`decision_body` for values that are known to be in range: errors are those of Python."""
 _tail = _tail_encoder()
+_CHAIN_IS_LAST = NEWEST["Decision"].schema["fields"][-1]["name"] == "chain"
+_CHAIN_BYTES = 32  # of every chain that a kernel makes
+_CHAIN_LENGTH = _long(_CHAIN_BYTES)
 _DECISION_HEAD = frame_header(NEWEST["Decision"].schema_id)
 _FAILURES = (TypeError, ValueError, KeyError, AttributeError, OverflowError)
 
@@ -445,6 +451,9 @@ def decision_payload(decision: Decision) -> bytes:
         EncodeError: A value is out of its field's range or of another type.
     """
     body = decision.body or decision_body(decision)
+    chain = decision.chain
+    if _CHAIN_IS_LAST and len(chain) == _CHAIN_BYTES:
+        return _DECISION_HEAD + body + _CHAIN_LENGTH + chain
     try:
         return _DECISION_HEAD + body + _tail(decision)
     except _FAILURES as error:
