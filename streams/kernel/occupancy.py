@@ -157,5 +157,6 @@ def count_in(state: State, node: Node) -> None:
     for place, amount in capacity.items():
         state.total[place] += amount
     node.capacity = capacity
+    state.indexes.idle_left = None
     state.rescale()
     state.indexes.gate_grew = True

@@ -9,7 +9,7 @@ from math import lcm
 from ganger.schemas.enums import QueueState
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.entities import ROOT, Job, Queue
-from ganger.streams.kernel.resources import CARDS, CPU, MEMORY, SHARED, Shape
+from ganger.streams.kernel.resources import CARDS, CPU, MEMORY, SHARED, Need, Shape
 from ganger.streams.kernel.shares import Claim, divide
 from ganger.streams.kernel.state import Refusal, State
 
@@ -21,9 +21,11 @@ def charge(state: State, queue: Queue, charges: Charges, count: int) -> None:
     for used in queue.used_up:
         for place, amount in charges:
             used[place] += amount * count
+    indexes = state.indexes
+    indexes.gate_grew = True  # also when more is used: see `idle_left`
+    indexes.idle_left = None
     if count < 0:
-        indexes = state.indexes
-        indexes.gate_grew = indexes.zero_grew = True
+        indexes.zero_grew = True
         if indexes.inqueue.limited or indexes.gate.limited:
             for level in queue.chain:
                 indexes.inqueue.relent(level.index)
@@ -53,6 +55,7 @@ def disclaim(state: State, job: Job) -> None:
 
 
 def _admit(state: State, job: Job, sign: int) -> None:
+    state.indexes.idle_left = None
     queue = state.queues[job.queue]
     charges = job.shape.min_charges
     for admitted in queue.admitted_up:
@@ -61,6 +64,25 @@ def _admit(state: State, job: Job, sign: int) -> None:
     if sign < 0 and state.indexes.gate.limited:
         for level in queue.chain:
             state.indexes.gate.relent(level.index)
+
+
+def idle_left(state: State) -> Need:
+    """What is idle beyond the admitted jobs that wait, each of which it could hold.
+
+    An admitted job that asks more than is idle stands in nobody's way: it has to wait until more is
+    freed. So this can grow when more is used. O(shapes of waiting jobs) after a change.
+    """
+    left = state.indexes.idle_left
+    if left is None:
+        idle = [state.total[place] - state.used[place] for place in SHARED]
+        cards, cpu, memory = idle
+        for need, count in state.indexes.inqueue.claimed_needs():
+            if need[0] <= idle[0] and need[1] <= idle[1] and need[2] <= idle[2]:
+                cards -= need[0] * count
+                cpu -= need[1] * count
+                memory -= need[2] * count
+        left = state.indexes.idle_left = (cards, cpu, memory)
+    return left
 
 
 def headroom(

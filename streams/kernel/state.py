@@ -91,6 +91,7 @@ class Indexes:
         "gate",
         "gate_grew",
         "ghosts",
+        "idle_left",
         "inqueue",
         "never_fits",
         "nodes",
@@ -103,7 +104,8 @@ class Indexes:
         self.nodes = NodeIndex(nodes)
         self.gate = Waiting(jobs, by_pod=False)  # phase PENDING, asking to be admitted
         self.inqueue = Waiting(jobs, by_pod=True)  # admitted, with pods to place
-        self.gate_grew = False  # demand or use fell since the gate was last asked
+        self.gate_grew = False  # demand or use changed since the gate was last asked
+        self.idle_left: Need | None = None  # see `quota.idle_left`; none: to be made anew
         self.zero: dict[int, Job] = {}  # admitted, with zero-request pods to place
         self.zero_grew = False  # such a job came, or a node got something back
         self.dependents: dict[int, list[int]] = {}  # job -> jobs that wait for it
@@ -128,7 +130,6 @@ class State:
 
     __slots__ = (
         "admitted",
-        "admitted_before",
         "cause",
         "cell",
         "chain",
@@ -187,7 +188,6 @@ class State:
         self.total: list[int] = [0] * len(NAMED)  # capacity of nodes that are not lost, by place
         self.used: list[int] = [0] * len(NAMED)  # held by live attempts, by place
         self.admitted: list[int] = [0] * len(NAMED)  # minimums of jobs in phase INQUEUE
-        self.admitted_before: list[int] = [0] * len(NAMED)  # `admitted` when this cycle began
         self.scales: tuple[int, ...] = ()  # lcm of the totals / total, for share comparison
         self.waiting_count = 0  # jobs in phase PENDING or INQUEUE
         self.digest = 0  # sum of entity terms modulo 2**128, as of the last seal
@@ -209,7 +209,7 @@ class State:
     def widen(self) -> None:
         """Give every quantity vector a place for resources mentioned since."""
         width = len(self.table.names)
-        vectors = [self.total, self.used, self.admitted, self.admitted_before]
+        vectors = [self.total, self.used, self.admitted]
         for queue in self.queues:
             vectors += [queue.used, queue.admitted, queue.waiting]
         for vector in vectors:

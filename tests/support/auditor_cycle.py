@@ -10,6 +10,7 @@ from ganger.schemas.enums import DecisionKind
 from support.auditor_facts import CellFacts, JobFacts, add, amounts_of, is_zero
 from support.promises import promise
 
+SHARED = ("cards_milli", "cpu_milli", "memory_mib")
 PLACED = (DecisionKind.ALLOCATE, DecisionKind.BACKFILL)
 
 
@@ -106,9 +107,11 @@ class CycleAudit:
             return ""
         factor = int(rule.get("factor_milli", "1200"))
         total, used, busy = facts.capacity(), facts.used(""), _busy(facts, "")
-        fresh: dict[str, int] = {}
-        for one in self.admitted:
-            add(fresh, one.minimum(), 1)
+        idle = {name: count - used.get(name, 0) for name, count in total.items()}
+        ahead: dict[str, int] = {}
+        for one in facts.jobs.values():
+            if one.is_unplaced and facts.may_start(one) and _within(one.minimum(), idle):
+                add(ahead, one.minimum(), 1)
         over = []
         is_idle = rule.get("into_idle", "1") == "1"
         for name, asked in job.minimum().items():
@@ -117,7 +120,9 @@ class CycleAudit:
                 count = busy.get(name, 0) + more.get(name, 0)
                 if asked > limit or count > limit * factor // 1000:
                     over.append(f"{name}: {count} > {limit} * {factor} / 1000")
-                if used.get(name, 0) + fresh.get(name, 0) + more.get(name, 0) > limit:
+                asks = more if name in SHARED else job.minimum()  # of others only its own demand
+                taken = ahead.get(name, 0) if name in SHARED else 0
+                if taken + asks.get(name, 0) > idle.get(name, 0):
                     is_idle = False
         return "" if is_idle or not over else str(over)
 
@@ -189,3 +194,8 @@ def _busy(facts: CellFacts, queue: str) -> dict[str, int]:
     total = facts.used(queue)
     add(total, facts.admitted(queue), 1)
     return total
+
+
+def _within(asked: dict[str, int], idle: dict[str, int]) -> bool:
+    """Whether cards, cpu and memory that are asked for are idle."""
+    return all(asked.get(name, 0) <= idle.get(name, 0) for name in SHARED)

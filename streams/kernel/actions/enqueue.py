@@ -21,7 +21,6 @@ def run(session: Session, asks: bool) -> None:
     """Admit in queue and job order. `asks`: by the admission rules; else everything."""
     state = session.state
     gate = state.indexes.gate
-    state.admitted_before[:] = state.admitted
     if state.indexes.gate_grew:
         state.indexes.gate_grew = False
         if gate.has_failed:
@@ -78,7 +77,6 @@ def say_admitted(session: Session) -> None:
     state = session.state
     for job in session.admitted:
         if job.phase is _INQUEUE:
-            state.indexes.gate_grew = True  # what it was let in on is idle to the next cycle
             say_of_job(
                 state,
                 _ADMIT,

@@ -3,15 +3,16 @@ capacity.
 
 Default factor 1.2, Volcano's. Only the resources that a job asks for are looked at. A job that
 alone asks more than the whole cell has is not admitted: it could not start, and would keep others
-out. A job that idle capacity could hold is admitted whatever else waits (`into_idle`, on by
-default): else one large job that waits would fill the limit and let the cell run dry beside jobs
-that fit, as it does in Volcano.
+out. A job that idle capacity could hold, beside the admitted ones that it could hold, is admitted
+too (`into_idle`, on by default): else one large job that waits would fill the limit and let the
+cell run dry beside jobs that fit, as it does in Volcano.
 """
 
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.policies.hooks import Hooks, integers
+from ganger.streams.kernel.quota import idle_left
 from ganger.streams.kernel.resources import CARDS, CPU, MEMORY, PODS, Need
 from ganger.streams.kernel.state import Refusal, State
 
@@ -33,18 +34,18 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
 
     def admission(state: State, job: Job) -> Refusal | None:
         refusal = None
-        fits_idle = into_idle
         for place, asked in job.shape.min_charges:
-            if place != PODS:
-                if asked > _idle(state, place):
-                    fits_idle = 0
-                if refusal is None and asked > (left := budget(state, place)):
-                    limit = state.total[place] * factor // 1000
-                    refusal = Refusal(Reason.OVERCOMMIT, asked, max(0, left), limit)
-        return None if fits_idle else refusal
+            if place != PODS and asked > (left := budget(state, place)):
+                limit = state.total[place] * factor // 1000
+                refusal = Refusal(Reason.OVERCOMMIT, asked, max(0, left), limit)
+                break
+        if refusal is None or (into_idle and _fits_idle(state, job)):
+            return None
+        return refusal
 
     def bound(state: State, place: int) -> int:
-        return max(budget(state, place), _idle(state, place) if into_idle else 0)
+        idle = state.total[place] - state.used[place] if into_idle else 0
+        return max(budget(state, place), idle)
 
     def headroom(state: State) -> Need:
         return bound(state, CARDS), bound(state, CPU), bound(state, MEMORY)
@@ -52,7 +53,13 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
     return Hooks(admission=admission, headroom=headroom)
 
 
-def _idle(state: State, place: int) -> int:
-    """What nobody uses and no job was admitted for in this cycle."""
-    fresh = state.admitted[place] - state.admitted_before[place]
-    return state.total[place] - state.used[place] - fresh
+def _fits_idle(state: State, job: Job) -> bool:
+    """Whether idle capacity could hold the job beside all admitted ones that it could hold."""
+    left = idle_left(state)
+    for place, asked in job.shape.min_charges:
+        if place < len(left):
+            if asked > left[place]:
+                return False
+        elif place != PODS and asked > state.total[place] - state.used[place]:
+            return False
+    return True

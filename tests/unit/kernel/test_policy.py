@@ -100,7 +100,8 @@ def test_a_new_policy_orders_jobs_that_wait_already() -> None:
 
 
 def test_a_new_policy_asks_again_what_the_old_one_kept_out() -> None:
-    cell = Cell().start(node("n1", 4), node("n2", 4))
+    strict = policy(("overcommit", {"into_idle": "0"}), "priority", "pack")
+    cell = Cell().start(node("n1", 4), node("n2", 4), rules=strict)
     cell.submit("running", role(replicas=2, cards=3))
     cell.tick()
     cell.submit("wide", role(cards=3))
