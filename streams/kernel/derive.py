@@ -62,6 +62,7 @@ def read_queues(state: State) -> None:
 def recount_queues(state: State) -> None:
     """Counts of the queue tree, and of the cell, from jobs and pods."""
     width = len(state.table.names)
+    state.indexes.claims.clear()
     vectors = [state.used, state.admitted]
     for queue in state.queues:
         vectors += [queue.used, queue.admitted, queue.waiting]

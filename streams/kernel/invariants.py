@@ -11,7 +11,7 @@ from ganger.streams.kernel.lifecycle import WAITING
 from ganger.streams.kernel.lines import look_of, may_start, order_key
 from ganger.streams.kernel.node_index import CPU_SHIFT, MEMORY_SHIFT
 from ganger.streams.kernel.occupancy import is_open
-from ganger.streams.kernel.resources import CARD_MILLI, CARDS, CPU, MEMORY, PODS
+from ganger.streams.kernel.resources import CARD_MILLI, CARDS, CPU, MEMORY, PODS, Need
 from ganger.streams.kernel.state import State
 
 
@@ -158,6 +158,12 @@ def _check_lines(state: State) -> None:
             _same("line", queue.config.queue, waiting.keys(queue.index), line)
     for waiting in (indexes.gate, indexes.inqueue):
         _same("open groups", "the cell", waiting.open_count, waiting.recount_open())
+    claims: dict[Need, int] = {}
+    for job in state.jobs.values():
+        if job.claims:
+            need = job.shape.min_needs[0]
+            claims[need] = claims.get(need, 0) + 1
+    _same("claims by size", "the cell", indexes.claims, claims)
     _same("zero-request jobs", "the cell", sorted(indexes.zero), sorted(zero))
     count = sum(1 for job in state.jobs.values() if job.phase in WAITING)
     _same("waiting jobs", "the cell", state.waiting_count, count)

@@ -56,6 +56,12 @@ def disclaim(state: State, job: Job) -> None:
 
 def _admit(state: State, job: Job, sign: int) -> None:
     state.indexes.idle_left = None
+    claims, need = state.indexes.claims, job.shape.min_needs[0]
+    count = claims.get(need, 0) + sign
+    if count:
+        claims[need] = count
+    else:
+        del claims[need]
     queue = state.queues[job.queue]
     charges = job.shape.min_charges
     for admitted in queue.admitted_up:
@@ -70,13 +76,13 @@ def idle_left(state: State) -> Need:
     """What is idle beyond the admitted jobs that wait, each of which it could hold.
 
     An admitted job that asks more than is idle stands in nobody's way: it has to wait until more is
-    freed. So this can grow when more is used. O(shapes of waiting jobs) after a change.
+    freed. So this can grow when more is used. O(sizes of waiting jobs) after a change.
     """
     left = state.indexes.idle_left
     if left is None:
         idle = [state.total[place] - state.used[place] for place in SHARED]
         cards, cpu, memory = idle
-        for need, count in state.indexes.inqueue.claimed_needs():
+        for need, count in state.indexes.claims.items():
             if need[0] <= idle[0] and need[1] <= idle[1] and need[2] <= idle[2]:
                 cards -= need[0] * count
                 cpu -= need[1] * count

@@ -87,6 +87,7 @@ class Indexes:
     """Derived structures of a cell."""
 
     __slots__ = (
+        "claims",
         "dependents",
         "gate",
         "gate_grew",
@@ -105,6 +106,7 @@ class Indexes:
         self.gate = Waiting(jobs, by_pod=False)  # phase PENDING, asking to be admitted
         self.inqueue = Waiting(jobs, by_pod=True)  # admitted, with pods to place
         self.gate_grew = False  # demand or use changed since the gate was last asked
+        self.claims: dict[Need, int] = {}  # jobs that count as demand, by what their start asks
         self.idle_left: Need | None = None  # see `quota.idle_left`; none: to be made anew
         self.zero: dict[int, Job] = {}  # admitted, with zero-request pods to place
         self.zero_grew = False  # such a job came, or a node got something back

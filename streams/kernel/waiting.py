@@ -303,22 +303,6 @@ class Waiting:
             if key[-1] in jobs and jobs[key[-1]].key is key
         )
 
-    def claimed_needs(self) -> list[tuple[Need, int]]:
-        """What the smallest start of jobs asks that count as demand, with how many ask it."""
-        jobs = self._jobs
-        found = []
-        for alike in self._alike.values():
-            groups = alike.groups.values()
-            if alike.look == FRESH:  # they all count
-                count = sum(group.count for group in groups)
-            else:
-                keys = [key for group in groups if group.count for key in group.keys]
-                standing = [jobs[key[-1]] for key in keys if key[-1] in jobs]
-                count = len({job.seq: True for job in standing if job.key and job.claims})
-            if count:
-                found.append((alike.shape.min_needs[0], count))
-        return found
-
     def fresh(self) -> list[int]:
         """Seqs of the jobs that have nothing yet, ascending. O(groups + n log n)."""
         jobs = self._jobs
