@@ -128,7 +128,6 @@ def settle(state: State, job: Job) -> None:
             return
         if job.phase in (_ALLOCATED, _RUNNING):
             move_job(state, job, _INQUEUE)
-            quota.claim(state, job)
     line_up(state, job)
 
 

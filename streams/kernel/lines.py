@@ -22,15 +22,17 @@ def line_up(state: State, job: Job) -> None:
     The minimum of an admitted job counts as demand only while it may be placed: one that is held,
     backs off or whose queue drains keeps nobody out.
     """
+    may = may_start(state, job)
     if job.phase is _INQUEUE:
-        if may_start(state, job):
+        if may:
             quota.claim(state, job)
         else:
             quota.disclaim(state, job)
+    if not may:
+        return
     if job.phase is _PENDING:
-        if may_start(state, job):
-            state.indexes.gate.add(job, order_key(state, job), FRESH)
-    elif job.phase in _PLACEABLE and may_start(state, job):
+        state.indexes.gate.add(job, order_key(state, job), FRESH)
+    elif job.phase in _PLACEABLE:
         pending = empty = 0
         for role, shape in zip(job.roles, job.shape.shapes, strict=True):
             if shape.is_empty:

@@ -22,6 +22,7 @@ from ganger.streams.kernel.waiting import FRESH
 
 def place_job(state: State, statement: Statement, job: Job) -> Refusal | None:
     """Place what the job needs and what else fits, in `statement`. On refusal nothing is held."""
+    # most jobs are one pod: the rest of this function comes to the same for them, in more steps
     if job.shape.is_single and not state.queues[job.queue].is_capped:
         if _put_some(state, statement, job, 0, job.shape.shapes[0], 1):
             return None

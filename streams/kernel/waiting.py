@@ -293,27 +293,19 @@ class Waiting:
 
     def keys(self, queue: int) -> list[Key]:
         """Keys of all jobs in a queue's line, in order. O(n log n)."""
-        jobs = self._jobs
-        return sorted(
-            key
-            for alike in self._alike.values()
-            for group in [alike.groups.get(queue)]
-            if group is not None
-            for key in group.keys
-            if key[-1] in jobs and jobs[key[-1]].key is key
-        )
+        groups = [alike.groups.get(queue) for alike in self._alike.values()]
+        return sorted(key for group in groups if group is not None for key in self._standing(group))
 
     def fresh(self) -> list[int]:
         """Seqs of the jobs that have nothing yet, ascending. O(groups + n log n)."""
+        alikes = [alike for alike in self._alike.values() if alike.look == FRESH]
+        groups = [group for alike in alikes for group in alike.groups.values()]
+        return sorted(key[-1] for group in groups for key in self._standing(group))
+
+    def _standing(self, group: Group) -> list[Key]:
+        """Keys of the jobs that really stand in a group, in no order."""
         jobs = self._jobs
-        return sorted(
-            key[-1]
-            for alike in self._alike.values()
-            if alike.look == FRESH
-            for group in alike.groups.values()
-            for key in group.keys
-            if key[-1] in jobs and jobs[key[-1]].key is key
-        )
+        return [key for key in group.keys if key[-1] in jobs and jobs[key[-1]].key is key]
 
     def recount_open(self) -> int:
         """Groups with jobs that may be offered, counted anew."""
