@@ -1,10 +1,11 @@
 """The kernel over two logs: records go into the ledger, decisions come out of it, in that order.
 
 Whoever runs a cell runs this. It knows neither topics nor files nor clocks; it keeps the one
-promise that no decision is published before its cause is safe. Two ways to take records:
+promise that no decision is published before its cause is safe. Three ways to take records:
 
 * `apply`, for live running: append the group, sync, step each record, append the decisions. A full
   disk leaves the state as it was, so the group can be given again when there is room.
+* `follow`, where others write the ledger, as on Kafka: the records are in it already.
 * `ahead` and `commit`, for simulation, where the next record depends on the last decision: step at
   once, hold records and decisions back, write them in groups. Nobody sees anything before `commit`.
   The state runs ahead of the ledger, so after a failed write the engine is dead.
@@ -139,13 +140,34 @@ class Engine:
         first_seq = self._ledger.append(payloads)
         for seq, record in enumerate(records, first_seq):
             self._hold(step(self.state, seq, record))
-        try:
-            return self.publish()
-        except LedgerFull as error:
-            raise DecisionsHeld(
-                f"{len(records)} records from seq {first_seq} are in the ledger, their "
-                f"{len(self._held)} decisions are not published: {error} Then call publish"
-            ) from error
+        return self._publish_of(first_seq, len(records))
+
+    def follow(
+        self, first_seq: int, payloads: Sequence[bytes]
+    ) -> tuple[list[Record], list[Decision]]:
+        """Take records that others appended to the ledger, and publish their decisions.
+
+        Args:
+            first_seq: seq of the first of them; the next one that the state lacks.
+            payloads: their bytes as the ledger has them.
+
+        Returns:
+            The records, and their decisions, which are published by then.
+
+        Raises:
+            OutOfOrder: the records are not the next ones; nothing was taken.
+            RecordUnreadable: one is none; those before it were taken.
+            DecisionsHeld: the records were taken and their decisions wait for room.
+        """
+        self._check_alive()
+        if self._held:
+            raise DecisionsHeld(f"{len(self._held)} decisions wait for room; call publish first")
+        records = []
+        for seq, payload in enumerate(payloads, first_seq):
+            record = read_record(seq, payload)
+            self._hold(step(self.state, seq, record))
+            records.append(record)
+        return records, self._publish_of(first_seq, len(records))
 
     def publish(self) -> list[Decision]:
         """Append the decisions held back, if any, and return them.
@@ -214,6 +236,15 @@ class Engine:
         if self._staged or self._held:
             raise ValueError(f"save_checkpoint: {len(self._staged)} records are not committed")
         self._snapshots.save(self.state.next_seq, pack(self.state, self.decision_count))
+
+    def _publish_of(self, first_seq: int, count: int) -> list[Decision]:
+        try:
+            return self.publish()
+        except LedgerFull as error:
+            raise DecisionsHeld(
+                f"{count} records from seq {first_seq} are in the ledger, their "
+                f"{len(self._held)} decisions are not published: {error} Then call publish"
+            ) from error
 
     def _hold(self, decisions: list[Decision]) -> None:
         self._held += decisions

@@ -19,9 +19,11 @@ from ganger.streams.engine import (
     EngineDead,
 )
 from ganger.streams.kernel.digest import seal
+from ganger.streams.kernel.step import OutOfOrder
 from ganger.streams.log.errors import LedgerFull
 from ganger.streams.log.layout import LogIdentity, Stream
 from ganger.streams.log.memory import MemoryLog
+from ganger.streams.payloads import RecordUnreadable
 from ganger.streams.seed import chain_seed, seed_of
 from support.builders import GENESIS, SECOND, node, placed, policy, queue, submission
 
@@ -159,6 +161,57 @@ def test_a_record_that_has_no_bytes_takes_its_whole_group_with_it() -> None:
     with pytest.raises(ValueError, match=r"priority"):
         desk.engine.apply([submission("good"), bad])
     assert desk.engine.state.next_seq == desk.ledger.end() == 5
+
+
+# --- follow ---------------------------------------------------------------------------------------
+
+
+def test_following_a_ledger_that_others_write_is_the_same_cell() -> None:
+    desk, calm = Desk(), Desk()
+    calm.engine.apply(setup())
+    calm.engine.apply(jobs(2))
+    desk.ledger.append(payloads(calm.ledger))
+    first = payloads(desk.ledger)[:7]
+    records, decisions = desk.engine.follow(0, first)
+    assert records == setup() + jobs(1)
+    assert placed(decisions) == [("j0", 0, 1, "n")]
+    _, decisions = desk.engine.follow(7, payloads(desk.ledger)[7:])
+    assert placed(decisions) == [("j1", 0, 1, "n")]
+    assert everything(desk) == everything(calm)
+    assert seal(desk.engine.state) == seal(calm.engine.state)
+
+
+def test_following_takes_no_record_twice_and_leaves_none_out() -> None:
+    desk = Desk()
+    desk.ledger.append([encode_record(record) for record in setup() + jobs(1)])
+    desk.engine.follow(0, payloads(desk.ledger)[:5])
+    before = seal(desk.engine.state)
+    for seq in (4, 6):
+        with pytest.raises(OutOfOrder, match="record 5 is due"):
+            desk.engine.follow(seq, payloads(desk.ledger)[seq:])
+    assert seal(desk.engine.state) == before
+    assert payloads(desk.decisions) == []
+
+
+def test_an_unreadable_record_stops_following_at_its_seq() -> None:
+    desk = Desk()
+    good = [encode_record(record) for record in setup()]
+    with pytest.raises(RecordUnreadable, match="seq 5"):
+        desk.engine.follow(0, [*good, b"no record"])
+    assert desk.engine.state.next_seq == 5
+
+
+def test_decisions_of_followed_records_come_out_once_where_there_was_no_room() -> None:
+    desk = Desk()
+    desk.ledger.append([encode_record(record) for record in setup() + jobs(1)])
+    desk.decisions.is_full = True
+    with pytest.raises(DecisionsHeld, match="7 records from seq 0 are in the ledger"):
+        desk.engine.follow(0, payloads(desk.ledger))
+    with pytest.raises(DecisionsHeld, match="call publish first"):
+        desk.engine.follow(7, [])
+    desk.decisions.is_full = False
+    assert placed(desk.engine.publish()) == [("j0", 0, 1, "n")]
+    assert desk.engine.follow(7, []) == ([], [])
 
 
 # --- ahead and commit -----------------------------------------------------------------------------
