@@ -1,4 +1,5 @@
-# Needs Python >= 3.11 (with venv and ensurepip), make and nothing else. `make` alone lists the targets.
+# Needs Python >= 3.11 (with venv and ensurepip) and make; Java 17 and Maven too for what runs on Kafka.
+# `make` alone lists the targets.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,14 +20,16 @@ FIND_PYTHON = for python in $(or $(PYTHON),python3.11 python3.12 python3.13 pyth
 	if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
 	>/dev/null 2>&1; then echo "$$python"; exit 0; fi; done
 
-.PHONY: help venv run test check bench clean lock
+.PHONY: help venv kafka kafka-if-possible run demo test check bench clean lock
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make venv   make .venv with ganger (.venv/bin/ganger) and the tools of the tests'
+	@echo 'make kafka  fetch Apache Kafka (needs Java 17 and Maven) for infra/kafka/kafka, demo and tests'
 	@echo 'make run    simulate a bundled trace through a ledger on disk and verify the ledger'
+	@echo 'make demo   start Kafka, a worker and simulated nodes; submit jobs, show and verify decisions'
 	@echo 'make check  ruff, mypy, unit and repository tests'
-	@echo 'make test   make check, then every other test'
+	@echo 'make test   make check, then every other test; those of Kafka where Java and Maven are'
 	@echo 'make bench  benchmarks, one JSON object a line'
 	@echo 'make clean  remove .venv and everything that was built'
 
@@ -49,6 +52,17 @@ $(DEV_READY): requirements-dev.lock $(RUN_READY)
 	@$(PIP) install --require-hashes -r requirements-dev.lock
 	@touch $@
 
+# Asked for each time: the script knows at once whether it has what its pom.xml names.
+kafka:
+	@infra/kafka/kafka fetch
+
+# What tests do without: they skip, and say so, unless GANGER_REQUIRE_KAFKA=1 makes that an error.
+kafka-if-possible:
+	@status=0; infra/kafka/kafka fetch || status=$$?; \
+	if [ $$status = 3 ] && [ "$$GANGER_REQUIRE_KAFKA" != 1 ]; then \
+	echo 'make: *** KAFKA WILL NOT BE TESTED: its tests are skipped without Java 17 and Maven ***' >&2; \
+	else exit $$status; fi
+
 run: $(RUN_READY)
 	@rm -rf $(RUN_DIR)/sample
 	@mkdir -p $(RUN_DIR)
@@ -62,6 +76,9 @@ run: $(RUN_READY)
 	@echo '  $(BIN)/ganger state $(RUN_DIR)/sample queues --at +3d   # any table, any moment'
 	@echo '  $(BIN)/ganger --help'
 
+demo: $(RUN_READY) kafka
+	@$(BIN)/python -m ganger.services.demo
+
 check: $(DEV_READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -69,7 +86,7 @@ check: $(DEV_READY)
 	$(BIN)/pytest -q -n auto tests/unit tests/repo
 
 # The whole suite in one run holds the tests of `check`, so only its static part is repeated here.
-test: $(DEV_READY)
+test: $(DEV_READY) kafka-if-possible
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -87,5 +104,5 @@ lock:
 	pyproject.toml -o requirements-dev.lock
 
 clean:
-	rm -rf $(VENV) $(RUN_DIR)/sample build dist src/ganger.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RUN_DIR)/sample infra/kafka/target build dist src/ganger.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -136,7 +136,9 @@ class VirtualCell:
         """The next moment at which anything happens; None: never, or nothing that matters."""
         next_ns = self._executor.due()
         if self.submitted_count < len(self._jobs):
-            next_ns = _earlier(next_ns, self._jobs[self.submitted_count].submit_ns)
+            submit_ns = self._jobs[self.submitted_count].submit_ns
+            if next_ns is None or submit_ns < next_ns:
+                next_ns = submit_ns
         if self._disturbance is not None:
             next_ns = _earlier(next_ns, self._disturbance.due())
         state = self._state
@@ -154,11 +156,12 @@ class VirtualCell:
     # ---- what ------------------------------------------------------------------------------------
 
     def _submit(self) -> None:
-        while self.submitted_count < len(self._jobs):
-            job = self._jobs[self.submitted_count]
-            if job.submit_ns > self.now_ns:
+        jobs, now_ns = self._jobs, self.now_ns
+        while self.submitted_count < len(jobs):
+            job = jobs[self.submitted_count]
+            if job.submit_ns > now_ns:
                 return
-            self.last_ns = self.now_ns
+            self.last_ns = now_ns
             self.submitted_count += 1
             self._deliver([self._submissions.request(job)])
             self.tick()

@@ -13,7 +13,7 @@ from ganger.schemas.records import Record
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.step import step
 from ganger.streams.log.protocol import LogReader
-from ganger.streams.payloads import read_record
+from ganger.streams.payloads import read_records
 from ganger.streams.seed import seed_of
 
 Progress = Callable[[int], None]
@@ -61,8 +61,7 @@ def records(ledger: LogReader, from_seq: int, to_seq: int) -> Iterator[tuple[int
         RecordUnreadable: a record is none that a ledger may hold.
     """
     for first_seq, payloads in ledger.read_groups(from_seq, to_seq):
-        for seq, payload in enumerate(payloads, first_seq):
-            yield seq, read_record(seq, payload)
+        yield from enumerate(read_records(first_seq, payloads), first_seq)
 
 
 def fold(state: State, ledger: LogReader, to_seq: int, on_progress: Progress) -> int:
@@ -78,8 +77,8 @@ def fold(state: State, ledger: LogReader, to_seq: int, on_progress: Progress) ->
     count = 0
     with paused_collector():
         for seq, payloads in ledger.read_groups(state.next_seq, to_seq):
-            for payload in payloads:
-                count += len(step(state, seq, read_record(seq, payload)))
+            for record in read_records(seq, payloads):
+                count += len(step(state, seq, record))
                 seq += 1
             on_progress(len(payloads))
     return count

@@ -24,6 +24,7 @@ from ganger.schemas.reasons import Reason
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _ALLOCATE = DecisionKind.ALLOCATE
 _BACKFILL = DecisionKind.BACKFILL
+_CYCLE_CLOSED = DecisionKind.CYCLE_CLOSED
 _EVICT = DecisionKind.EVICT
 _FINISH = DecisionKind.FINISH
 _REJECT = DecisionKind.REJECT
@@ -90,14 +91,19 @@ class Gauge:
 
     def set(self, now_ns: int, value: int) -> None:
         """The count is `value` from now on."""
+        if value != self._value:
+            self.reach(now_ns)
+            self._value = value
+
+    def reach(self, now_ns: int) -> None:
+        """Count up to now. Until this or `set` is called, what did not change is not counted."""
+        held = self._value
         if now_ns > self._now_ns:
-            if self._value:
-                self.integral += self._value * (now_ns - self._now_ns)
+            self.integral += held * (now_ns - self._now_ns)
             while now_ns > self._bin_end_ns:
                 self._fill_bin()
-            self.bins[-1] += self._value * (now_ns - self._now_ns)
+            self.bins[-1] += held * (now_ns - self._now_ns)
             self._now_ns = now_ns
-        self._value = value
 
     def _fill_bin(self) -> None:
         """Complete the last bin and begin the next, or make all bins twice as long."""
@@ -134,6 +140,8 @@ class Meter:
         for decision in decisions:
             kind = decision.kind
             counts[kind] += 1
+            if kind is _CYCLE_CLOSED:  # of no job
+                continue
             if kind is _ALLOCATE or kind is _BACKFILL:
                 missing = self._missing.get(decision.job, 0)
                 if missing == 1:
@@ -168,6 +176,7 @@ class Meter:
     def utilisation(self, cards: int, last_ns: int) -> tuple[float, tuple[float, ...]]:
         """Over the whole span, and per bin of `held.bin_ns`, up to `last_ns`."""
         held = self.held
+        held.reach(last_ns)
         held.set(last_ns, 0)
         span_ns = last_ns - self.first_ns
         capacity = cards * CARD_MILLI

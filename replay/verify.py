@@ -23,12 +23,12 @@ from ganger.replay.reader import (
 )
 from ganger.schemas.codec import decode_decision
 from ganger.schemas.decisions import Decision
-from ganger.schemas.encoding import decision_payload
+from ganger.schemas.encoding import decision_payloads
 from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.step import step
 from ganger.streams.log.layout import LogIdentity, Stream, extend_chain
-from ganger.streams.log.protocol import LogReader
-from ganger.streams.payloads import UNREADABLE, read_record
+from ganger.streams.log.protocol import HashKeeper, LogReader
+from ganger.streams.payloads import UNREADABLE, read_records
 
 
 class Mismatch(Struct, frozen=True):
@@ -50,7 +50,7 @@ class Verification(Struct, frozen=True):
     decisions: int  # computed
     mismatches: int
     first_mismatch: Mismatch | None
-    unpublished: int  # computed from the ledger's last group and not recorded yet
+    unpublished: int  # computed from the ledger's last records and not recorded yet
     digest: bytes
     chain: bytes  # over all decisions computed
     record_hash: bytes  # chain over all records, as the ledger's seals carry it
@@ -62,12 +62,16 @@ class Verification(Struct, frozen=True):
         return self.mismatches == 0
 
 
-def verify(streams: Streams, on_progress: Progress = tell_nobody) -> Verification:
+def verify(
+    streams: Streams, on_progress: Progress = tell_nobody, *, settled_seq: int | None = None
+) -> Verification:
     """Compute every decision of a ledger again and compare it with the recorded one.
 
     Args:
         streams: the ledger.
         on_progress: told how many records were verified since it was last called.
+        settled_seq: decisions of records from this seq on may be missing at the end, where others
+            write the ledger and its owner is a little behind; by default those of the last group.
 
     Raises:
         LedgerCut: the ledger does not begin at seq 0.
@@ -80,17 +84,20 @@ def verify(streams: Streams, on_progress: Progress = tell_nobody) -> Verificatio
     # In this order, so that a live writer can only add decisions whose cause is not looked at.
     end = ledger.end()
     comparison = _Comparison(streams.decisions)
+    is_hashed = isinstance(ledger, HashKeeper)
     record_hash = LogIdentity(
         Stream.LEDGER, ledger.cell, ledger.fingerprint, ledger.arguments
     ).seed()
     with paused_collector():
         for seq, payloads in ledger.read_groups(0, end):
-            record_hash = extend_chain(record_hash, payloads)
+            if not is_hashed:
+                record_hash = extend_chain(record_hash, payloads)
             computed: list[Decision] = []
-            for payload in payloads:
-                computed += step(state, seq, read_record(seq, payload))
+            for record in read_records(seq, payloads):
+                computed += step(state, seq, record)
                 seq += 1
-            comparison.check([decision_payload(d) for d in computed], seq == end)
+            is_open = seq == end or (settled_seq is not None and seq > settled_seq)
+            comparison.check(decision_payloads(computed), is_open)
             on_progress(len(payloads))
     comparison.finish(end, ledger.end())
     return Verification(
@@ -101,7 +108,7 @@ def verify(streams: Streams, on_progress: Progress = tell_nobody) -> Verificatio
         unpublished=comparison.unpublished,
         digest=seal(state),
         chain=state.chain,
-        record_hash=record_hash,
+        record_hash=ledger.chain_at(end) if isinstance(ledger, HashKeeper) else record_hash,
         cpu_seconds=process_time() - begin_seconds,
     )
 
@@ -117,8 +124,11 @@ class _Comparison:
         self._groups: Iterator[tuple[int, list[bytes]]] = recorded.read_groups(0)
         self._rest: list[bytes] = []
 
-    def check(self, computed: list[bytes], is_last_group: bool) -> None:
-        """Compare the decisions of one group of records with the next recorded ones."""
+    def check(self, computed: list[bytes], is_open: bool) -> None:
+        """Compare the decisions of one group of records with the next recorded ones.
+
+        Where the group is open, those at its end may be missing.
+        """
         count = len(computed)
         rest = self._rest
         while len(rest) < count:
@@ -131,8 +141,8 @@ class _Comparison:
         self._rest = rest[count:]
         if recorded == computed:
             return
-        if is_last_group:
-            self.unpublished = count - len(recorded)
+        if is_open:
+            self.unpublished += count - len(recorded)
         elif len(recorded) < count:
             self._differ(b"", computed[len(recorded)], count - len(recorded))
         for old, new in zip(recorded, computed, strict=False):

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from ganger.schemas import enums, records
+from ganger.schemas import enums, records, rows
 from ganger.schemas.decisions import Decision
 from ganger.schemas.reasons import Reason
 
@@ -30,9 +30,14 @@ value may differ from it (`Reason` leaves gaps)."""
 RECORDS: dict[str, type[records.Record]] = {kind.__name__: kind for kind in records.RECORD_TYPES}
 """Ledger record types by Avro name."""
 
+ROWS: dict[str, type[rows.Shown]] = {kind.__name__: kind for kind in rows.SHOWN_TYPES}
+"""Types of rows and of what carries them, by Avro name."""
+
 STRUCTS: dict[str, type[Struct]] = {
     **RECORDS,
     "Decision": Decision,
+    **ROWS,
+    **{part.__name__: part for part in (rows.Owner, rows.RowChange)},
     **{
         part.__name__: part
         for part in (

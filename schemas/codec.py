@@ -12,12 +12,13 @@ from typing import Any, cast
 
 import fastavro
 
-from ganger.schemas.bindings import ENUMS, RECORDS, STRUCTS
+from ganger.schemas.bindings import ENUMS, RECORDS, ROWS, STRUCTS
 from ganger.schemas.decisions import Decision
 from ganger.schemas.decoding import (
     DECISION_HEADER,
     DECODE_FAILURES,
     RECORD_DECODERS,
+    ROW_DECODERS,
     corrupt,
     decode_newest_decision,
 )
@@ -31,6 +32,7 @@ from ganger.schemas.errors import (
 )
 from ganger.schemas.records import Record
 from ganger.schemas.registry import NEWEST, Entry, Schema, entry_of
+from ganger.schemas.rows import Shown
 from ganger.schemas.upcast import upcast
 
 PAYLOAD_BYTES_MAX = 1 << 20
@@ -64,6 +66,20 @@ def decode_decision(payload: bytes) -> Decision:
         if payload.startswith(DECISION_HEADER):
             return decode_newest_decision(payload)
         return _decode_old_decision(payload)
+    except DECODE_FAILURES as error:
+        raise corrupt(payload, error) from error
+
+
+def decode_row(payload: bytes) -> Shown:
+    """The row, or what carries rows, in a payload of any version, lifted to the newest.
+
+    Raises:
+        PayloadCorrupt: The bytes are none.
+        SchemaUnknown: A newer version wrote them.
+    """
+    decode = ROW_DECODERS.get(payload[:_HEADER_BYTES])
+    try:
+        return _decode_old_row(payload) if decode is None else decode(payload)
     except DECODE_FAILURES as error:
         raise corrupt(payload, error) from error
 
@@ -139,8 +155,8 @@ def _framed_entry(payload: bytes) -> Entry:
     return entry_of(_schema_id(payload))
 
 
-def decode_by_fastavro(payload: bytes) -> Record | Decision:
-    """The record or decision in a payload of any version, by fastavro: slow, and the reference.
+def decode_by_fastavro(payload: bytes) -> Record | Decision | Shown:
+    """What a payload of any version holds, read by fastavro: slow, and the reference.
 
     `body` of a decision is left empty.
 
@@ -152,7 +168,7 @@ def decode_by_fastavro(payload: bytes) -> Record | Decision:
     entry = _framed_entry(payload)
     values = _read(entry.schema, payload)
     values = upcast(entry.name, entry.version, values)
-    return cast(Record | Decision, build_record(entry.name, values))
+    return cast(Record | Decision | Shown, build_record(entry.name, values))
 
 
 def _decode_any(payload: bytes) -> Record:
@@ -163,6 +179,14 @@ def _decode_any(payload: bytes) -> Record:
             Refusal.NOT_A_RECORD, f"schema id {entry.schema_id} is of {entry.name}"
         )
     return cast(Record, decode_by_fastavro(payload))
+
+
+def _decode_old_row(payload: bytes) -> Shown:
+    """The row in a payload that is not of a newest row schema."""
+    entry = _framed_entry(payload)
+    if entry.name not in ROWS:
+        raise PayloadCorrupt(Refusal.NOT_A_RECORD, f"schema id {entry.schema_id} is no row's")
+    return cast(Shown, decode_by_fastavro(payload))
 
 
 def _decode_old_decision(payload: bytes) -> Decision:

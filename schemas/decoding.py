@@ -16,11 +16,12 @@ from collections.abc import Callable
 from struct import Struct as Packing
 from typing import Any, cast
 
-from ganger.schemas.bindings import ENUMS, RECORDS, STRUCTS
+from ganger.schemas.bindings import ENUMS, RECORDS, ROWS, STRUCTS
 from ganger.schemas.decisions import Decision
 from ganger.schemas.errors import PayloadCorrupt, Refusal
 from ganger.schemas.records import Record
 from ganger.schemas.registry import NEWEST, Schema, frame_header
+from ganger.schemas.rows import Shown
 
 MEMO_MAX = 1 << 13  # entries per table
 TEXTS_MAX = 1 << 15  # the same for names
@@ -29,6 +30,7 @@ _KEY_BYTES = 24  # of an array's first bytes, the key of the last array that beg
 _HEADER_BYTES = 5
 
 _OFTEN_EQUAL: dict[str, tuple[tuple[str, ...], ...]] = {
+    "Tick": (("event_id", "source", "epoch", "cycle"),),
     "JobSubmitRequested": (
         ("tenant", "priority_class", "priority", "roles", "min_available"),
         (
@@ -46,6 +48,9 @@ _OFTEN_EQUAL: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 """Neighbouring fields that many records have in common, found together by their bytes."""
 
+_OFTEN_EMPTY = ("event_id", "source")
+"""Neighbouring fields of records that are often both empty: a zero byte each."""
+
 _UNZIG = tuple((z >> 1) ^ -(z & 1) for z in range(128))
 _SEVEN_BITS = tuple(byte & 127 for byte in range(256))
 _WORD = tuple(low | high << 7 for high in _SEVEN_BITS for low in _SEVEN_BITS)
@@ -54,20 +59,25 @@ _nine_bytes = Packing("<HHHHB").unpack_from
 
 
 class _Texts(dict[bytes, str]):
-    """A bounded table from UTF-8 bytes to text."""
+    """A bounded table from Avro's bytes of a text, its length included, to the text."""
 
     __slots__ = ()
 
-    def __missing__(self, raw: bytes) -> str:
-        text = raw.decode()
-        if len(raw) <= _MEMO_BYTES_MAX:
+    def __missing__(self, encoded: bytes) -> str:
+        """For a length of one byte."""
+        return self.keep(encoded, encoded[1:].decode())
+
+    def keep(self, encoded: bytes, text: str) -> str:
+        if len(encoded) <= _MEMO_BYTES_MAX:
             if len(self) >= TEXTS_MAX:
                 self.clear()
-            self[raw] = text
+            self[encoded] = text
         return text
 
 
 TEXTS = _Texts()
+_TEXT_BYTES = tuple(0 if low & 1 or low > 127 else 1 + (low >> 1) for low in range(256))
+"""Bytes of a text and its length, by the first of them; 0 where the length is longer, or none."""
 
 
 def _long_at(p: bytes, i: int) -> tuple[int, int]:
@@ -111,14 +121,29 @@ _CLOCK_BYTES = 9
 _CLOCKS_MAX = 64
 
 
+_GO_ON, _GOES_ON = 0x8080_8080_8080_8080, 0x80_8080_8080_8080_8080  # of eight bytes, and nine
+_EVEN_SEVEN, _ODD_SEVEN = 0x7F_007F_007F_007F_007F, 0x00_7F00_7F00_7F00_7F00
+_EVEN_FOURTEEN, _ODD_FOURTEEN = 0x7F_0000_3FFF_0000_3FFF, 0x00_3FFF_0000_3FFF_0000
+_LOW, _HIGH, _TOP = 0x00_0000_0000_0FFF_FFFF, 0x00_0FFF_FFFF_0000_0000, 0x7F << 64
+
+
 def _clock_at(p: bytes, i: int) -> tuple[int, int]:
-    """The same as `_long_at`, for a clock that `CLOCKS` does not hold; it does from now on."""
-    value, end = _long_at(p, i)
-    if end - i == _CLOCK_BYTES:
-        if len(CLOCKS) >= _CLOCKS_MAX:
-            CLOCKS.clear()
-        CLOCKS[p[i:end]] = value
-    return value, end
+    """The same as `_long_at`, for a clock that `CLOCKS` does not hold; it does from now on.
+
+    Seven bits of each of nine bytes are moved together in pairs, then fours, then eight.
+    """
+    key = p[i : i + _CLOCK_BYTES]
+    z = int.from_bytes(key, "little")
+    if z & _GOES_ON != _GO_ON:
+        return _long_at(p, i)
+    z = z & _EVEN_SEVEN | (z & _ODD_SEVEN) >> 1
+    z = z & _EVEN_FOURTEEN | (z & _ODD_FOURTEEN) >> 2
+    z = z & _LOW | (z & _HIGH) >> 4 | (z & _TOP) >> 8
+    value = (z >> 1) ^ -(z & 1)
+    if len(CLOCKS) >= _CLOCKS_MAX:
+        CLOCKS.clear()
+    CLOCKS[key] = value
+    return value, i + _CLOCK_BYTES
 
 
 def _long_by_bytes(p: bytes, i: int) -> tuple[int, int]:
@@ -131,6 +156,16 @@ def _long_by_bytes(p: bytes, i: int) -> tuple[int, int]:
         if byte < 128:
             return (z >> 1) ^ -(z & 1), i
     raise PayloadCorrupt(Refusal.MALFORMED, f"a number before byte {i} has more than 64 bits")
+
+
+def _text_at(p: bytes, i: int) -> tuple[str, int]:
+    """The text at `i`, of any length, and the position after it."""
+    length, begin = _length_at(p, i)
+    end = begin + length
+    text = TEXTS.get(p[i:end])
+    if text is None:
+        text = TEXTS.keep(p[i:end], p[begin:end].decode())
+    return text, end
 
 
 def _length_at(p: bytes, i: int) -> tuple[int, int]:
@@ -164,6 +199,22 @@ def _remembering(read: Reader) -> Reader:
     return find_or_read
 
 
+def _remembering_ends(read: Reader, known: dict[bytes, Any]) -> Callable[[bytes, int], Any]:
+    """A reader of the last value of a payload, which `known` holds by its bytes from now on."""
+
+    def read_to_end(p: bytes, i: int) -> Any:
+        value, end = read(p, i)
+        if end != len(p):
+            raise _not_at_end(end, len(p))
+        if end - i <= _MEMO_BYTES_MAX:
+            if len(known) >= MEMO_MAX:
+                known.clear()
+            known[p[i:]] = value
+        return value
+
+    return read_to_end
+
+
 def _array_reader(read_item: Reader) -> Reader:
     """A reader of arrays in one block."""
 
@@ -191,6 +242,8 @@ class _Generator:
         self.names: dict[str, Any] = {
             "UNZIG": _UNZIG,
             "TEXTS": TEXTS,
+            "TEXT_BYTES": _TEXT_BYTES,
+            "text_at": _text_at,
             "BOOLS": {0: False, 1: True},
             "not_at_end": _not_at_end,
             "clock_at": _clock_at,
@@ -217,8 +270,17 @@ class _Generator:
                 "else:",
                 f"    {variable}, i = long_at(p, i)",
             ]
-        if schema in ("string", "bytes"):
-            value = "TEXTS[p[i:j]]" if schema == "string" else "p[i:j]"
+        if schema == "string":
+            return [
+                "j = TEXT_BYTES[p[i]]",
+                "if j:",
+                "    j += i",
+                f"    {variable} = TEXTS[p[i:j]]",
+                "    i = j",
+                "else:",
+                f"    {variable}, i = text_at(p, i)",
+            ]
+        if schema == "bytes":
             return [
                 "j = p[i]",
                 "if j < 128 and not j & 1:",
@@ -227,7 +289,7 @@ class _Generator:
                 "else:",
                 "    j, i = length_at(p, i)",
                 "    j += i",
-                f"{variable} = {value}",
+                f"{variable} = p[i:j]",
                 "i = j",
             ]
         if schema == "boolean":
@@ -282,8 +344,10 @@ class _Generator:
     def fields(self, schema: Schema) -> tuple[list[str], str]:
         """Statements that read all fields of a record, and its constructor's arguments."""
         lines: list[str] = []
-        fields = schema["fields"]
-        runs = {run[0]: run for run in _OFTEN_EQUAL.get(schema["name"], ())}
+        name, fields = schema["name"], schema["fields"]
+        runs = {run[0]: run for run in _OFTEN_EQUAL.get(name, ())}
+        if name in RECORDS:
+            runs.setdefault(_OFTEN_EMPTY[0], _OFTEN_EMPTY)
         number = 0
         while number < len(fields):
             run = runs.get(fields[number]["name"], ("",))
@@ -291,19 +355,38 @@ class _Generator:
             read = [
                 line
                 for field, variable in zip(fields[number:], variables, strict=False)
-                for line in self.field(schema["name"], field, variable)
+                for line in self.field(name, field, variable)
             ]
             if len(run) > 1:
                 if run != tuple(field["name"] for field in fields[number : number + len(run)]):
-                    raise ValueError(f"{schema['name']}: {run} are no neighbours; see _OFTEN_EQUAL")
-                values = ", ".join(variables)
-                name = f"run_{schema['name']}_{run[0]}"
-                reader = self.compile(name, "i", read, f"({values}), i")
-                self.names[name] = _remembering(reader)
-                read = [f"({values}), i = {name}(p, i)"]
+                    raise ValueError(f"{name}: {run} are no neighbours; see _OFTEN_EQUAL")
+                if run is _OFTEN_EMPTY:
+                    read = _or_empty(variables, read)
+                else:
+                    read = self.run(
+                        f"run_{name}_{run[0]}", variables, read, number + len(run) == len(fields)
+                    )
             lines += read
             number += len(run)
         return lines, ", ".join(f"v{number}" for number in range(len(fields)))
+
+    def run(self, name: str, variables: list[str], read: list[str], is_last: bool) -> list[str]:
+        """Statements that find the values of a run by their bytes, or `read` them."""
+        values = ", ".join(variables)
+        reader = self.compile(name, "i", read, f"({values}), i")
+        if not is_last:
+            self.names[name] = _remembering(reader)
+            return [f"({values}), i = {name}(p, i)"]
+        known: dict[bytes, Any] = {}
+        self.names[name] = _remembering_ends(reader, known)
+        self.names[f"known_{name}"] = known.get
+        return [
+            f"j = known_{name}(p[i:])",
+            "if j is None:",
+            f"    j = {name}(p, i)",
+            f"{values} = j",
+            "i = len(p)",
+        ]
 
     def field(self, record: str, field: dict[str, Any], variable: str) -> list[str]:
         """Statements that read one field.
@@ -320,8 +403,18 @@ class _Generator:
                 "else:",
                 f"    i += {_CLOCK_BYTES}",
             ]
-        if name == "time_ns" and "reported_ns" in STRUCTS[record].__struct_fields__:
-            return ["start = i", *lines, f"clock = {variable}", "clock_bytes = p[start:i]"]
+        if name == "time_ns" and record in RECORDS:  # the first field, so where it is is known
+            end = _HEADER_BYTES + _CLOCK_BYTES
+            return [
+                f"clock_bytes = p[{_HEADER_BYTES}:{end}]",
+                "clock = known_clock(clock_bytes)",
+                "if clock is None:",
+                f"    clock, i = clock_at(p, {_HEADER_BYTES})",
+                f"    clock_bytes = p[{_HEADER_BYTES}:i]",
+                "else:",
+                f"    i = {end}",
+                f"{variable} = clock",
+            ]
         if name == "reported_ns":
             same = [f"    {variable} = clock", "    i += len(clock_bytes)", "else:"]
             return ["if p.startswith(clock_bytes, i):", *same, *(f"    {line}" for line in lines)]
@@ -352,6 +445,19 @@ class _Generator:
         return cast(Callable[[bytes], Any], self.compile(f"whole_{name}", "", lines, result))
 
 
+def _or_empty(variables: list[str], read: list[str]) -> list[str]:
+    """Statements that pass over an empty event id and source, or else `read` them."""
+    event_id, source = variables
+    return [
+        "if p[i] or p[i + 1]:",
+        *(f"    {line}" for line in read),
+        "else:",
+        f"    {event_id} = ''",
+        f"    {source} = None",
+        "    i += 2",
+    ]
+
+
 def _not_at_end(i: int, length: int) -> PayloadCorrupt:
     """The error of a record that ends at `i` in a payload of another length."""
     refusal = Refusal.TRUNCATED if i > length else Refusal.TRAILING_BYTES
@@ -366,6 +472,11 @@ RECORD_DECODERS: dict[bytes, Callable[[bytes], Record]] = {
 """Decoders of whole payloads of ledger records, by the five bytes of framing of the newest schemas.
 
 They raise `DECODE_FAILURES`, which `corrupt` turns into one kind."""
+
+ROW_DECODERS: dict[bytes, Callable[[bytes], Shown]] = {
+    frame_header(NEWEST[name].schema_id): _generator.whole(name) for name in ROWS
+}
+"""The same for rows and what carries them."""
 
 DECISION_HEADER = frame_header(NEWEST["Decision"].schema_id)
 """The framing of decisions of the newest schema."""

@@ -21,11 +21,12 @@ layout's bytes and, as it is, the part of the payload before `chain`.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ganger.schemas.bindings import ENUMS, RECORDS
+from ganger.schemas.bindings import ENUMS, RECORDS, ROWS
 from ganger.schemas.decisions import Decision
 from ganger.schemas.defects import defect_of
 from ganger.schemas.records import Record
 from ganger.schemas.registry import NEWEST, Schema, frame_header
+from ganger.schemas.rows import Shown
 
 _K = TypeVar("_K", bound=Hashable)
 
@@ -64,7 +65,7 @@ DECISION_LAYOUTS: dict[int, tuple[str, ...]] = {
 }
 """Fields that the decision chain hashes, by layout number; released layouts never change."""
 
-_NEVER_TWICE = frozenset(("chain", "digest", "record_hash", "snapshot_sha256"))
+_NEVER_TWICE = frozenset(("chain", "digest", "record_hash", "snapshot_sha256", "row"))
 """Fields of type bytes whose values do not repeat, so that no table should keep them."""
 
 _OFTEN_EQUAL = frozenset(("RetryPolicy",))
@@ -206,6 +207,8 @@ class _Generator:
             "LONG": LONG,
             "CLOCK": CLOCK,
             "long": _long,
+            "PAIR": _PAIR,
+            "LAST": _LAST,
             "text": _text,
             "TEXT": TEXT,
             "BLOB": BLOB,
@@ -243,7 +246,11 @@ class _Generator:
         if name == "event_id":  # mostly told once
             return '(text(r.event_id) if r.event_id else b"\\0")'
         if name == "cause_seq":
-            return "long(r.cause_seq)"
+            low, high = 1 << 13, 1 << 27  # zig-zag, these take three or four bytes
+            return (
+                "(PAIR[(z := r.cause_seq << 1) & 16383] + LAST[z >> 14]"
+                f" if {low} <= r.cause_seq < {high} else long(r.cause_seq))"
+            )
         if name == "reported_ns":
             return "(clock if r.reported_ns == r.time_ns else CLOCK[r.reported_ns])"
         return self.piece(schema, f"r.{name}")
@@ -344,10 +351,10 @@ class _Generator:
 _generator = _Generator()
 
 
-def _record_encoders() -> dict[type, Callable[[Any], bytes]]:
-    """An encoder with framing per ledger record type."""
+def _record_encoders(kinds: Mapping[str, type]) -> dict[type, Callable[[Any], bytes]]:
+    """An encoder with framing per record type."""
     encoders: dict[type, Callable[[Any], bytes]] = {}
-    for name, kind in RECORDS.items():
+    for name, kind in kinds.items():
         entry = NEWEST[name]
         fields = {field["name"]: field["type"] for field in entry.schema["fields"]}
         head = frame_header(entry.schema_id)
@@ -379,14 +386,16 @@ def _tail_encoder() -> Callable[[Decision], bytes]:
     return _generator.function("decision_tail", "Decision", fields)
 
 
-_ENCODERS = _record_encoders()
+_ENCODERS = _record_encoders(RECORDS)
+_ROW_ENCODERS = _record_encoders(ROWS)
 _LAYOUTS = _layout_encoders()
 decision_body_1 = _LAYOUTS[1]
 """`decision_body` for values that are known to be in range: errors are those of Python."""
 _tail = _tail_encoder()
-_CHAIN_IS_LAST = NEWEST["Decision"].schema["fields"][-1]["name"] == "chain"
 _CHAIN_BYTES = 32  # of every chain that a kernel makes
 _CHAIN_LENGTH = _long(_CHAIN_BYTES)
+_PLAIN_TAIL = {"chain": _CHAIN_BYTES}.get(NEWEST["Decision"].schema["fields"][-1]["name"], -1)
+"""Bytes of the chain of a decision with nothing after it; -1: there are always columns after it."""
 _DECISION_HEAD = frame_header(NEWEST["Decision"].schema_id)
 _FAILURES = (TypeError, ValueError, KeyError, AttributeError, OverflowError)
 
@@ -402,6 +411,19 @@ def encode_record(record: Record) -> bytes:
         return _ENCODERS[record.__class__](record)
     except _FAILURES as error:
         raise defect_of(record) from error
+
+
+def encode_row(row: Shown) -> bytes:
+    """A row, or what carries rows, in Confluent's wire format.
+
+    Raises:
+        EncodeError: A value is out of its field's range or of another type, or the row itself is of
+            no known type.
+    """
+    try:
+        return _ROW_ENCODERS[row.__class__](row)
+    except _FAILURES as error:
+        raise defect_of(row) from error
 
 
 def decision_body_with(name: str, **constants: Any) -> Callable[[Decision], bytes]:
@@ -451,10 +473,22 @@ def decision_payload(decision: Decision) -> bytes:
         EncodeError: A value is out of its field's range or of another type.
     """
     body = decision.body or decision_body(decision)
-    chain = decision.chain
-    if _CHAIN_IS_LAST and len(chain) == _CHAIN_BYTES:
-        return _DECISION_HEAD + body + _CHAIN_LENGTH + chain
     try:
         return _DECISION_HEAD + body + _tail(decision)
     except _FAILURES as error:
         raise defect_of(decision) from error
+
+
+def decision_payloads(decisions: Sequence[Decision]) -> list[bytes]:
+    """`decision_payload` of each; fast for those that a kernel made.
+
+    Raises:
+        EncodeError: A value is out of its field's range or of another type.
+    """
+    head, length, plain = _DECISION_HEAD, _CHAIN_LENGTH, _PLAIN_TAIL
+    return [
+        head + body + length + chain
+        if (body := decision.body) and len(chain := decision.chain) == plain
+        else decision_payload(decision)
+        for decision in decisions
+    ]

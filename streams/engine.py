@@ -14,11 +14,11 @@ Recovery is the same fold: the state of the newest checkpoint that fits, or of a
 the ledger's records, each decision compared with the one recorded, missing ones appended.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Self
+from collections.abc import Callable, Iterator, Sequence
+from typing import Self, cast
 
 from ganger.schemas.decisions import Decision
-from ganger.schemas.encoding import decision_payload, encode_record
+from ganger.schemas.encoding import decision_payload, decision_payloads, encode_record
 from ganger.schemas.records import Record
 from ganger.streams.checkpoint import Checkpoint, SnapshotStore, pack, unpack
 from ganger.streams.divergence import Divergence
@@ -32,6 +32,10 @@ from ganger.streams.seed import seed_of
 
 GROUP_RECORDS_MAX = 1024
 """Most records that are acknowledged together: what a crash can undo of a simulation."""
+
+Watch = Callable[[State], Callable[[Record, list[Decision]], None]]
+"""Given the state that a recovery begins with; what it returns is told every record stepped, with
+its decisions."""
 
 _DECISIONS_MAX = 1 << 16
 """Most decisions in one group; some 16 MiB."""
@@ -88,8 +92,20 @@ class Engine:
         return cls(ledger, decisions, State(ledger.cell, seed_of(ledger)), 0, snapshots)
 
     @classmethod
-    def recover(cls, ledger: Log, decisions: Log, snapshots: SnapshotStore | None = None) -> Self:
+    def recover(
+        cls,
+        ledger: LogReader,
+        decisions: Log,
+        snapshots: SnapshotStore | None = None,
+        watch: Watch | None = None,
+    ) -> Self:
         """The engine of a cell as its ledger has it; missing decisions are appended.
+
+        Args:
+            ledger: the records. If others write them, it is only read: use `follow` afterwards.
+            decisions: what was decided.
+            snapshots: where to begin, if one of them fits.
+            watch: see `Watch`; for whoever publishes what the records changed.
 
         Raises:
             Divergence: a recorded decision is not the one that its record causes.
@@ -99,15 +115,23 @@ class Engine:
         """
         end = ledger.end()
         found = _checkpoint(ledger, decisions, snapshots, end)
-        engine = cls(ledger, decisions, found.state, found.position, snapshots)
+        engine = cls(cast(Log, ledger), decisions, found.state, found.position, snapshots)
+        observe = None if watch is None else watch(engine.state)
         recorded = _payloads(decisions, found.position)
         for seq, payload in _numbered(ledger, found.state.next_seq):
-            for decision in step(engine.state, seq, read_record(seq, payload)):
+            record = read_record(seq, payload)
+            made = step(engine.state, seq, record)
+            for decision in made:
                 engine._republish(decision, next(recorded, b""))
+            if observe is not None:
+                observe(record, made)
         surplus = next(recorded, b"")
         if surplus:
             cause_seq = read_decision(engine.decision_count, surplus).cause_seq
-            raise Divergence(cause_seq, surplus, b"", is_decision=True)
+            # Where others write the ledger it may have grown meanwhile, and a former owner may have
+            # decided on that already: `follow` will come to the same.
+            if not engine.state.next_seq <= cause_seq < ledger.end():
+                raise Divergence(cause_seq, surplus, b"", is_decision=True)
         engine.publish()
         return engine
 
@@ -179,7 +203,7 @@ class Engine:
         held = self._held
         while self._written_count < len(held):
             group = held[self._written_count : self._written_count + _DECISIONS_MAX]
-            self._decisions.append([decision_payload(decision) for decision in group])
+            self._decisions.append(decision_payloads(group))
             self._written_count += len(group)
         self._held = []
         self._written_count = 0
@@ -225,17 +249,19 @@ class Engine:
             self._failure = error
             raise
 
-    def save_checkpoint(self) -> None:
-        """Keep the state as of now in the snapshot store, if there is one.
+    def save_checkpoint(self) -> int:
+        """Keep the state as of now in the snapshot store; its bytes, 0 if there is no store.
 
         Raises:
             ValueError: records are staged or decisions held back: the logs do not have them yet.
         """
         if self._snapshots is None:
-            return
+            return 0
         if self._staged or self._held:
             raise ValueError(f"save_checkpoint: {len(self._staged)} records are not committed")
-        self._snapshots.save(self.state.next_seq, pack(self.state, self.decision_count))
+        data = pack(self.state, self.decision_count)
+        self._snapshots.save(self.state.next_seq, data)
+        return len(data)
 
     def _publish_of(self, first_seq: int, count: int) -> list[Decision]:
         try:
@@ -270,7 +296,7 @@ class Engine:
 
 
 def _checkpoint(
-    ledger: Log, decisions: Log, snapshots: SnapshotStore | None, end: int
+    ledger: LogReader, decisions: LogReader, snapshots: SnapshotStore | None, end: int
 ) -> Checkpoint:
     """The newest checkpoint that fits both logs, else the empty cell."""
     found = None if snapshots is None else snapshots.newest(end)
@@ -286,7 +312,7 @@ def _checkpoint(
     return Checkpoint(State(ledger.cell, seed_of(ledger)), 0)
 
 
-def _fits(checkpoint: Checkpoint, seq: int, ledger: Log, decisions: Log) -> bool:
+def _fits(checkpoint: Checkpoint, seq: int, ledger: LogReader, decisions: LogReader) -> bool:
     """Whether a checkpoint is of this ledger: its last decision stands where it says.
 
     The decision carries the chain over all before it, so this compares every one of them.

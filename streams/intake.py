@@ -150,6 +150,10 @@ class Intake:
         """The claim stands in the ledger at `seq`."""
         self._claim_seq = seq
 
+    def listen_from(self, now_ns: int) -> None:
+        """Nobody could be heard up to now, through no fault of theirs: silence counts from here."""
+        self._liveness.listen_from(now_ns)
+
     def know(self, report: NodeReport, *, is_lost: bool = False) -> None:
         """A node as the published rows describe it; for all nodes, before the first input."""
         self._liveness.know(report, is_lost=is_lost)
@@ -160,15 +164,17 @@ class Intake:
         Raises:
             InputRefused: nothing of it was taken.
         """
-        if isinstance(record, NodeHeartbeat):
-            return self._heartbeat(record, now_ns)
         kind = record.__class__
         check = _CHECKS.get(kind)
         if check is None:
+            if isinstance(record, NodeHeartbeat):
+                return self._heartbeat(record, now_ns)
             raise InputRefused(
                 NOT_AN_INPUT, f"{kind.__name__} is written by intake or by the owner, never sent"
             )
-        defect = check(record) or event_defect(record)
+        defect = check(record)
+        if not defect and record.event_id:
+            defect = event_defect(record)
         if defect:
             raise InputRefused(BAD_STRUCTURE, f"{kind.__name__}.{defect}")
         if record.time_ns != now_ns:

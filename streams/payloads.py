@@ -3,13 +3,21 @@
 Their hashes are right, so nothing was damaged: they were written by another version, or forged.
 """
 
+from collections.abc import Sequence
+
 from ganger.schemas.codec import decode_decision, decode_record
 from ganger.schemas.decisions import Decision
+from ganger.schemas.decoding import DECODE_FAILURES, RECORD_DECODERS
 from ganger.schemas.errors import PayloadCorrupt, SchemaUnknown
 from ganger.schemas.records import NodeHeartbeat, Record
+from ganger.schemas.registry import NEWEST, frame_header
 
 UNREADABLE = (PayloadCorrupt, SchemaUnknown)
 """What decoding raises for bytes that this version cannot read."""
+
+_HEARTBEAT = frame_header(NEWEST[NodeHeartbeat.__name__].schema_id)
+_DECODERS = {header: read for header, read in RECORD_DECODERS.items() if header != _HEARTBEAT}
+_HEADER_BYTES = len(_HEARTBEAT)
 
 
 class PayloadUnreadable(Exception):
@@ -54,6 +62,19 @@ def read_record(seq: int, payload: bytes) -> Record:
     if record.__class__ is NodeHeartbeat:
         raise RecordUnreadable(seq, "NodeHeartbeat is an input of intake and stands in no ledger")
     return record
+
+
+def read_records(first_seq: int, payloads: Sequence[bytes]) -> list[Record]:
+    """The records in payloads that follow one another in the ledger: `read_record` of each.
+
+    Raises:
+        RecordUnreadable: one is none; of several, the first.
+    """
+    decoders = _DECODERS
+    try:
+        return [decoders[payload[:_HEADER_BYTES]](payload) for payload in payloads]
+    except DECODE_FAILURES:  # one is older, or none at all
+        return [read_record(seq, payload) for seq, payload in enumerate(payloads, first_seq)]
 
 
 def read_decision(position: int, payload: bytes) -> Decision:

@@ -22,9 +22,10 @@ from ganger.replay.history import (
 )
 from ganger.replay.traces.source import InputError
 from ganger.services.cli.units import Clock, clock_of
-from ganger.streams.log.directory import LedgerReaders
+from ganger.services.ledgers import OpenLedger
+from ganger.streams.kafka.settings import CONFIG_VARIABLE
 from ganger.streams.log.protocol import LogReader
-from ganger.streams.tables.store import STORE_FOLDER, Store, StoreBusy, StoreFailed
+from ganger.streams.tables.store import Store, StoreBusy, StoreFailed
 
 _T = TypeVar("_T")
 
@@ -41,7 +42,14 @@ _POINT_REMEDY = (
     "the ledger's first record (+90s, +1h30m)"
 )
 
-ledger_argument = click.argument("ledger", metavar="DIR", type=click.Path(path_type=Path))
+ledger_argument = click.argument("ledger", metavar="LEDGER")
+kafka_config_option = click.option(
+    "--kafka-config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="For kafka://: properties for TLS and logins, key=value lines as kcat -F reads them. "
+    f"Default: the file that {CONFIG_VARIABLE} names.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
 
 
@@ -133,18 +141,19 @@ def place_of(ledger: LogReader, point: Point, shown: Clock) -> Place:
     return place
 
 
-def ask(folder: Path, readers: LedgerReaders, query: Callable[[Store | None], _T]) -> _T:
+def ask(ledger: OpenLedger, query: Callable[[Store | None], _T]) -> _T:
     """The answer to a query, with the help of the ledger's store or, where it fails, without.
 
     Args:
-        folder: the ledger's directory.
-        readers: the ledger.
+        ledger: the ledger.
         query: works it out; gives the same answer whether it gets a store or not, and may be
             asked again.
     """
+    if ledger.store is None:
+        return query(None)
     answers: list[_T] = []
     try:
-        with Store(folder / STORE_FOLDER, readers.ledger) as store:
+        with Store(ledger.store, ledger.ledger) as store:
             if store.rebuilt:
                 click.echo(f"Note: the store is built anew: {store.rebuilt}.", err=True)
             answers.append(query(store))

@@ -11,7 +11,16 @@ from ganger.replay.reader import LedgerCut
 from ganger.replay.traces.source import InputError
 from ganger.streams.divergence import Divergence
 from ganger.streams.intake import InputRefused
+from ganger.streams.kafka.errors import (
+    CellElsewhere,
+    CellUnknown,
+    KafkaFailed,
+    SettingsBad,
+    TopicMissing,
+)
+from ganger.streams.kafka.publisher import PublishingStopped
 from ganger.streams.log.errors import LedgerBusy, LedgerExists, LogError, NotALedger
+from ganger.streams.metrics import EndpointTaken
 from ganger.streams.payloads import PayloadUnreadable
 from ganger.streams.presets.loader import PolicyError
 
@@ -31,8 +40,20 @@ _WRONG_CALLS = (
     NotALedger,
     LedgerBusy,
     LedgerExists,
+    SettingsBad,
+    TopicMissing,
+    CellUnknown,
+    CellElsewhere,
+    EndpointTaken,
 )
-_FAILED_CHECKS = (LogError, LedgerCut, PayloadUnreadable, Divergence)
+_FAILED_CHECKS = (
+    LogError,
+    LedgerCut,
+    PayloadUnreadable,
+    Divergence,
+    KafkaFailed,
+    PublishingStopped,
+)
 
 
 class Failure(click.ClickException):

@@ -10,11 +10,18 @@ from ganger.replay.traces.source import InputError
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
 from ganger.schemas.records import RECORD_TYPES
-from ganger.services.cli.arguments import ask, clock, json_option, ledger_argument, unknown
+from ganger.services.cli.arguments import (
+    ask,
+    clock,
+    json_option,
+    kafka_config_option,
+    ledger_argument,
+    unknown,
+)
 from ganger.services.cli.events import line, plain_entry
 from ganger.services.cli.render import echo_lines, folded, terminal_columns
 from ganger.services.cli.stories import indexing
-from ganger.streams.log.directory import LedgerDirectory, LedgerReaders
+from ganger.services.ledgers import OpenLedger, open_ledger
 from ganger.streams.tables.store import Store
 from ganger.streams.tables.story import IdKind, StoryIndex
 
@@ -35,18 +42,22 @@ _DECISION_KINDS = {kind.name.lower(): kind.name for kind in DecisionKind}
 @click.option(
     "--decisions", "with_decisions", is_flag=True, help="Decisions too, behind what caused them."
 )
+@kafka_config_option
 @json_option
 def log(
-    ledger: Path,
+    ledger: str,
     job: str | None,
     node: str | None,
     kind: str | None,
     from_seq: int | None,
     to_seq: int | None,
     with_decisions: bool,
+    kafka_config: Path | None,
     as_json: bool,
 ) -> None:
-    """Print the records of the ledger in DIR, one a line: seq, time, kind and what it says.
+    """Print the records of LEDGER, one a line: seq, time, kind and what it says.
+
+    LEDGER is a directory or kafka://HOST:PORT/CELL.
 
     With --decisions, or a --kind that is one of decisions, decisions have lines of their own, set
     off by an arrow: seq and time are those of the record that caused them, which is named at the
@@ -57,27 +68,27 @@ def log(
         raise InputError("--from", f"{from_seq} is after --to {to_seq}", "give --from up to --to")
     wanted = None if kind is None else _kind(kind)
     with_decisions |= wanted in _DECISION_KINDS.values()
-    readers = LedgerDirectory.open_reader(ledger)
-    end = readers.ledger.end()
-    begin = readers.ledger.first_seq if from_seq is None else from_seq
-    stop = end if to_seq is None else min(to_seq + 1, end)
-    if begin >= end:
-        last = f"with seq {end - 1:,}" if end else "before its first record"
-        click.echo(f"Note: --from {begin:,}: the ledger ends {last}.", err=True)
-    if job is None and node is None:
-        found = entries(readers, begin, stop, with_decisions)
-    else:
-        found = iter(ask(ledger, readers, lambda store: _story(readers, job, node, stop, store)))
-    shown, columns = clock(readers.ledger), terminal_columns()
-    echo_lines(
-        msgspec.json.encode(plain_entry(entry))
-        if as_json
-        else folded(line(entry, shown), columns, _INDENT)
-        for entry in found
-        if entry.seq >= begin
-        and (wanted is None or entry.kind == wanted)
-        and (with_decisions or not isinstance(entry.event, Decision))
-    )
+    with open_ledger(ledger, kafka_config) as streams:
+        end = streams.ledger.end()
+        begin = streams.ledger.first_seq if from_seq is None else from_seq
+        stop = end if to_seq is None else min(to_seq + 1, end)
+        if begin >= end:
+            last = f"with seq {end - 1:,}" if end else "before its first record"
+            click.echo(f"Note: --from {begin:,}: the ledger ends {last}.", err=True)
+        if job is None and node is None:
+            found = entries(streams, begin, stop, with_decisions)
+        else:
+            found = iter(ask(streams, lambda store: _story(streams, job, node, stop, store)))
+        shown, columns = clock(streams.ledger), terminal_columns()
+        echo_lines(
+            msgspec.json.encode(plain_entry(entry))
+            if as_json
+            else folded(line(entry, shown), columns, _INDENT)
+            for entry in found
+            if entry.seq >= begin
+            and (wanted is None or entry.kind == wanted)
+            and (with_decisions or not isinstance(entry.event, Decision))
+        )
 
 
 def _kind(text: str) -> str:
@@ -93,17 +104,17 @@ def _kind(text: str) -> str:
 
 
 def _story(
-    readers: LedgerReaders, job: str | None, node: str | None, stop: int, store: Store | None
+    streams: OpenLedger, job: str | None, node: str | None, stop: int, store: Store | None
 ) -> list[Entry]:
     """What touches the job, the node, or both if both are given."""
     index = None if store is None else StoryIndex(store)
     parts = []
-    with indexing(readers, index) as advance:
+    with indexing(streams, index) as advance:
         for option, kind, name in (("--job", IdKind.JOB, job), ("--node", IdKind.NODE, node)):
             if name is not None:
-                part = story(readers, kind, name, readers.ledger.end(), index, advance)
+                part = story(streams, kind, name, streams.ledger.end(), index, advance)
                 if not part:
-                    raise unknown(option, name, known_ids(readers, kind, index))
+                    raise unknown(option, name, known_ids(streams, kind, index))
                 parts.append(part)
     both = parts[0]
     if len(parts) > 1:

@@ -8,20 +8,22 @@ import click
 import msgspec
 
 from ganger.replay.history import Place, Point, state_at
+from ganger.schemas.rows import CardRow, JobRow, NodeRow, QueueRow, Row
 from ganger.services.cli.arguments import (
     ask,
     at_option,
     clock,
     json_option,
+    kafka_config_option,
     ledger_argument,
     place_of,
 )
 from ganger.services.cli.render import echo_columns, folded, progress, terminal_columns
 from ganger.services.cli.units import Clock, limit_text, memory_text, milli_text
+from ganger.services.ledgers import OpenLedger, open_ledger
 from ganger.streams.kernel.entities import ENDED
-from ganger.streams.log.directory import LedgerDirectory, LedgerReaders
 from ganger.streams.tables.projection import Moment, Projection
-from ganger.streams.tables.rows import TABLES, CardRow, JobRow, NodeRow, QueueRow, Row
+from ganger.streams.tables.rows import TABLES
 from ganger.streams.tables.snapshots import Snapshots
 from ganger.streams.tables.store import Store
 
@@ -32,27 +34,33 @@ Tables = dict[str, list[Row]]
 @ledger_argument
 @click.argument("table", required=False, type=click.Choice(list(TABLES)))
 @at_option
+@kafka_config_option
 @json_option
-def state(ledger: Path, table: str | None, point: Point, as_json: bool) -> None:
-    """Print tables of the ledger in DIR as they are, or as they were at a point of the past.
+def state(
+    ledger: str, table: str | None, point: Point, kafka_config: Path | None, as_json: bool
+) -> None:
+    """Print tables of LEDGER as they are, or as they were at a point of the past.
+
+    LEDGER is a directory or kafka://HOST:PORT/CELL.
 
     Without a table: an overview, or with --json all tables. Jobs that have ended are in them until
     their time to live is over (ttl_ns of the job or the policy); --at shows any as it was before.
     """
-    readers = LedgerDirectory.open_reader(ledger)
     names = [table] if table else list(TABLES)
-    shown = clock(readers.ledger)
-    place = place_of(readers.ledger, point, shown)
-    is_newest = point is None
-    moment, tables = ask(
-        ledger, readers, lambda store: _tables(readers, place, store, names, is_newest)
-    )
+    with open_ledger(ledger, kafka_config) as streams:
+        shown = clock(streams.ledger)
+        place = place_of(streams.ledger, point, shown)
+        is_newest = point is None
+        moment, tables = ask(
+            streams, lambda store: _tables(streams, place, store, names, is_newest)
+        )
+        cell = streams.ledger.cell
     if as_json:
-        head = {"cell": readers.ledger.cell, "seq": moment.seq - 1, "time_ns": moment.clock_ns}
+        head = {"cell": cell, "seq": moment.seq - 1, "time_ns": moment.clock_ns}
         click.echo(msgspec.json.encode({**head, **tables}))
         return
     columns = terminal_columns()
-    head_line = f"cell {readers.ledger.cell} after seq {moment.seq - 1:,}"
+    head_line = f"cell {cell} after seq {moment.seq - 1:,}"
     click.echo(folded(f"{head_line}, {shown.text(moment.clock_ns)}", columns, 2))
     if table is None:
         _echo_overview(tables)
@@ -68,7 +76,7 @@ def state(ledger: Path, table: str | None, point: Point, as_json: bool) -> None:
 
 
 def _tables(
-    readers: LedgerReaders, place: Place, store: Store | None, names: list[str], is_newest: bool
+    streams: OpenLedger, place: Place, store: Store | None, names: list[str], is_newest: bool
 ) -> tuple[Moment, Tables]:
     """Rows at a place: those kept in the store if they are of that moment, else made anew.
 
@@ -82,7 +90,7 @@ def _tables(
             return moment, {name: list(projection.rows(name)) for name in names}
     with progress("replaying", next_seq, is_plain=True) as advance:
         snapshots = None if store is None else Snapshots(store)
-        found = state_at(readers, next_seq, snapshots, advance)
+        found = state_at(streams, next_seq, snapshots, advance)
     if store is not None and is_newest:
         Projection(store).replace(found)
     tables = {name: list(TABLES[name][1](found)) for name in names}

@@ -5,14 +5,14 @@ from contextlib import contextmanager
 
 import click
 
+from ganger.replay.reader import Streams
 from ganger.services.cli.render import progress
 from ganger.services.cli.units import count_text
-from ganger.streams.log.directory import LedgerReaders
 from ganger.streams.tables.story import STRETCH_COUNT_MAX, StoryIndex
 
 
 @contextmanager
-def indexing(readers: LedgerReaders, index: StoryIndex | None) -> Iterator[Callable[[int], None]]:
+def indexing(streams: Streams, index: StoryIndex | None) -> Iterator[Callable[[int], None]]:
     """Progress of a story: of its index being brought up to date, or of a search without one.
 
     On stderr: a bar where that is a terminal, else a line now and then; before, where the work
@@ -21,7 +21,7 @@ def indexing(readers: LedgerReaders, index: StoryIndex | None) -> Iterator[Calla
     Yields:
         What to tell the number of records and decisions worked through since it was last told.
     """
-    record_count, decision_count = readers.ledger.end(), readers.decisions.end()
+    record_count, decision_count = streams.ledger.end(), streams.decisions.end()
     work = "searching" if index is None else "indexing"
     size = f"{count_text(record_count, 'record')} and {count_text(decision_count, 'decision')}"
     done = 0

@@ -9,36 +9,41 @@ import msgspec
 from ganger.replay.verify import Mismatch, Verification
 from ganger.replay.verify import verify as verify_streams
 from ganger.schemas.codec import decode_decision
-from ganger.services.cli.arguments import json_option, ledger_argument
+from ganger.services.cli.arguments import json_option, kafka_config_option, ledger_argument
 from ganger.services.cli.errors import FAILED_CHECK
 from ganger.services.cli.events import plain_decision
 from ganger.services.cli.render import progress
+from ganger.services.ledgers import open_ledger
 from ganger.streams.divergence import difference
-from ganger.streams.log.directory import LedgerDirectory
 
 
 @click.command()
 @ledger_argument
+@kafka_config_option
 @json_option
 @click.pass_context
-def verify(ctx: click.Context, ledger: Path, as_json: bool) -> None:
-    """Recompute every decision of the ledger in DIR and compare it with the recorded one.
+def verify(ctx: click.Context, ledger: str, kafka_config: Path | None, as_json: bool) -> None:
+    """Recompute every decision of LEDGER and compare it with the recorded one.
+
+    LEDGER is a directory or kafka://HOST:PORT/CELL.
 
     Reads nothing but the two streams. Ends with 0 if all are equal, with 1 if not or if the ledger
     does not check. Prints what an auditor notes down: the digest of the state after the last
     record, the chain over all decisions, and the hash chain over all records.
     """
-    readers = LedgerDirectory.open_reader(ledger)
-    with progress("verifying", readers.ledger.end(), is_plain=not as_json) as advance:
-        found = verify_streams(readers, advance)
+    with (
+        open_ledger(ledger, kafka_config) as streams,
+        progress("verifying", streams.ledger.end(), is_plain=not as_json) as advance,
+    ):
+        found = verify_streams(streams, advance, settled_seq=streams.settled_seq())
     if as_json:
         click.echo(msgspec.json.encode(_plain(found)))
     else:
         click.echo(_text(ledger, found))
     if found.unpublished:
         click.echo(
-            f"Note: {found.unpublished:,} decisions of the last group of records are not published "
-            "yet; the next start of the ledger's owner does that.",
+            f"Note: {found.unpublished:,} decisions of the last records are not published yet; the "
+            "ledger's owner does that, at its next start if it does not run.",
             err=True,
         )
     ctx.exit(0 if found.is_equal else FAILED_CHECK)
@@ -78,7 +83,7 @@ def _plain_payload(payload: bytes) -> dict[str, Any] | str | None:
         return payload.hex()
 
 
-def _text(ledger: Path, found: Verification) -> str:
+def _text(ledger: str, found: Verification) -> str:
     lines = [
         f"{ledger}: {found.records:,} records lead to {found.decisions:,} decisions: "
         + ("all equal" if found.is_equal else f"{found.mismatches:,} differ from those recorded"),

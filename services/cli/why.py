@@ -23,6 +23,7 @@ from ganger.services.cli.arguments import (
     at_option,
     clock,
     json_option,
+    kafka_config_option,
     ledger_argument,
     place_of,
     unknown,
@@ -45,8 +46,8 @@ from ganger.services.cli.units import (
     limit_text,
     reason_text,
 )
+from ganger.services.ledgers import OpenLedger, open_ledger
 from ganger.streams.kernel.explain import Explanation, Finding, PodFinding
-from ganger.streams.log.directory import LedgerDirectory, LedgerReaders
 from ganger.streams.tables.snapshots import Snapshots
 from ganger.streams.tables.store import Store
 from ganger.streams.tables.story import IdKind, StoryIndex
@@ -72,17 +73,20 @@ _Event = tuple[int, int, str]
 @ledger_argument
 @click.argument("job", metavar="JOB")
 @at_option
+@kafka_config_option
 @json_option
-def why(ledger: Path, job: str, point: Point, as_json: bool) -> None:
-    """Say why JOB of the ledger in DIR waits, or why it was placed, evicted, refused or ended.
+def why(ledger: str, job: str, point: Point, kafka_config: Path | None, as_json: bool) -> None:
+    """Say why JOB of LEDGER waits, or why it was placed, evicted, refused or ended.
+
+    LEDGER is a directory or kafka://HOST:PORT/CELL.
 
     Waiting: its place in line and every reason that keeps it there, with numbers. Then what
     happened to it: decisions with the records that caused them, and attempts that failed.
     """
-    readers = LedgerDirectory.open_reader(ledger)
-    shown = clock(readers.ledger)
-    place = place_of(readers.ledger, point, shown)
-    answer = ask(ledger, readers, lambda store: _answer(readers, job, place, shown, store))
+    with open_ledger(ledger, kafka_config) as streams:
+        shown = clock(streams.ledger)
+        place = place_of(streams.ledger, point, shown)
+        answer = ask(streams, lambda store: _answer(streams, job, place, shown, store))
     if as_json:
         click.echo(msgspec.json.encode(_plain(answer)))
         return
@@ -91,14 +95,14 @@ def why(ledger: Path, job: str, point: Point, as_json: bool) -> None:
 
 
 def _answer(
-    readers: LedgerReaders, job: str, place: Place, shown: Clock, store: Store | None
+    streams: OpenLedger, job: str, place: Place, shown: Clock, store: Store | None
 ) -> Answer:
     index = None if store is None else StoryIndex(store)
     snapshots = None if store is None else Snapshots(store)
-    with indexing(readers, index) as advance:
-        whole = story(readers, IdKind.JOB, job, readers.ledger.end(), index, advance)
+    with indexing(streams, index) as advance:
+        whole = story(streams, IdKind.JOB, job, streams.ledger.end(), index, advance)
         if not whole:
-            raise unknown("JOB", job, known_ids(readers, IdKind.JOB, index))
+            raise unknown("JOB", job, known_ids(streams, IdKind.JOB, index))
     found = [entry for entry in whole if entry.seq < place.next_seq]
     if not found:
         first = whole[0]
@@ -108,7 +112,7 @@ def _answer(
             f"it comes with record {first.seq:,} at {shown.text(first.event.time_ns)}",
         )
     with progress("replaying", place.next_seq, is_plain=True) as advance:
-        return answer_why(readers, job, found, place, snapshots, advance)
+        return answer_why(streams, job, found, place, snapshots, advance)
 
 
 def _plain(answer: Answer) -> dict[str, Any]:

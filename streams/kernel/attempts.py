@@ -45,7 +45,7 @@ def evict(state: State, job: Job, pod: Pod, reason: Reason, asked: int = 0, limi
     """Tell an attempt to end, unless it has been told. `asked`, `limit`: numbers of the reason."""
     if pod.phase is _RELEASING:
         return
-    move_pod(state, pod, _RELEASING)
+    move_pod(state, job, pod, _RELEASING)
     pod.evict_seq = state.cause
     pod.evict_reason = reason
     role = job.shape.roles[pod.index % len(job.roles)].name
@@ -57,13 +57,15 @@ def detach(state: State, job: Job, pod: Pod) -> None:
     assert pod.phase is _RELEASING
     _leave(state, job, pod)
     _return(state, job, pod)
+    pod.is_untold = False
+    state.touch(pod)
     state.indexes.ghosts[(pod.job, pod.index, pod.attempt)] = pod
 
 
 def end_attempt(state: State, job: Job, pod: Pod, phase: Phase) -> None:
-    """An attempt is over in a terminal phase; its cards are free. The job is not settled yet."""
-    move_pod(state, pod, phase)
-    pod.is_gone = True
+    """An attempt is over in a terminal phase; its cards are free. The job must be settled next."""
+    move_pod(state, job, pod, phase)
+    pod.is_untold = True
     ghosts = state.indexes.ghosts
     if ghosts and ghosts.pop((pod.job, pod.index, pod.attempt), None) is not None:
         if job.phase in ENDED:
@@ -78,7 +80,6 @@ def end_attempt(state: State, job: Job, pod: Pod, phase: Phase) -> None:
         else:
             _return(state, job, pod)
     occupancy.release(state, state.nodes[pod.node], pod)
-    state.touch(job)
 
 
 def _leave(state: State, job: Job, pod: Pod) -> None:
@@ -169,10 +170,9 @@ def _end(state: State, job: Job, phase: Phase) -> None:
 def _close(state: State, job: Job, phase: Phase) -> None:
     quota.disclaim(state, job)
     queue = state.queues[job.queue]
-    for role, shape in zip(job.roles, job.shape.shapes, strict=True):
-        pending = role.pending()
-        if pending:
-            quota.expect(queue, shape.charges, -pending)
+    if is_pending(job):
+        for role, shape in zip(job.roles, job.shape.shapes, strict=True):
+            quota.expect(queue, shape.charges, -role.pending())
     for level in queue.chain:
         level.jobs -= 1
     move_job(state, job, phase)
@@ -202,5 +202,5 @@ def forget(state: State, job: Job) -> None:
     del state.jobs[job.seq]
     del state.job_by_key[job.request.job]
     state.shapes.drop(job.shape)
-    job.is_gone = True
+    job.is_untold = True
     state.touch(job)

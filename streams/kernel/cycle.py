@@ -17,10 +17,11 @@ ACTIONS: dict[str, Callable[[Session], None]] = {
 
 def run_cycle(state: State) -> None:
     """Run the policy's actions and close. Without enqueue every pending job is admitted."""
+    if state.indexes.is_idle():  # no action would find anything to do
+        say_cycle_closed(state, 0, 0, seal(state))
+        return
     session = Session(state)
     actions = state.policy.actions
-    if state.indexes.is_idle():
-        actions = ()  # no action would find anything to do
     if actions and "enqueue" not in actions:
         enqueue.run(session, asks=False)
     for action in actions:

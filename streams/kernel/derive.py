@@ -3,7 +3,7 @@
 from ganger.schemas.enums import Phase
 from ganger.streams.kernel import occupancy, quota
 from ganger.streams.kernel.attempts import ttl_ns
-from ganger.streams.kernel.digest import event_term, seal
+from ganger.streams.kernel.digest import event_term, holds_all, seal
 from ganger.streams.kernel.entities import ENDED, Entity, Job
 from ganger.streams.kernel.lifecycle import WAITING
 from ganger.streams.kernel.lines import line_up
@@ -27,6 +27,8 @@ def rebuild(state: State) -> bytes:
             owner = state.jobs[pod.job]
             if owner.pods is None or owner.pods.get(pod.index) is not pod:
                 state.indexes.ghosts[(pod.job, pod.index, pod.attempt)] = pod
+            else:
+                pod.is_untold = holds_all(owner)
     reserved = reserved_nodes(state)
     for node in state.nodes:
         node.is_reserved = node.report.node in reserved

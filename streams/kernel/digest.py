@@ -4,6 +4,9 @@ Equal states have equal digests whatever path led to them, so a restored snapsho
 The digest finds errors; proof rests on the decision chain. It covers the facts in a fixed layout
 that is spelled out here field by field, so that a field added elsewhere changes no old ledger's
 digests.
+
+Most jobs are one pod, and what happens to it happens to the job. So an attempt that is all its job
+has is hashed with it (`holds_all`), any other on its own.
 """
 
 from hashlib import blake2b
@@ -27,7 +30,25 @@ _encode = msgspec.msgpack.Encoder().encode
 _pack_pod = Struct("<16q").pack
 _pack_job = Struct("<18q").pack
 _MASK_BITS = 62  # longer masks follow the packed facts as bytes
-_pack_core = Struct("<4q").pack
+_SEQ = 0x9E3779B97F4A7C15F39CC0605CEDC835
+_CLOCK = 0xB5297A4D3F84D5B568E31DA4C9A1B70F
+_EPOCH = 0xC2B2AE3D27D4EB4F165667B19E3779F9
+_CLAIM = 0xD6E8FEB86659FD93A0761D6478BD642F
+"""Odd numbers of 128 bits, otherwise arbitrary, that tell numbers apart in a sum; see `_core`."""
+
+
+def holds_all(job: Job) -> bool:
+    """Whether a live attempt of the job, ghosts aside, is all that it has."""
+    roles = job.roles
+    return len(roles) == 1 and roles[0].replicas == 1
+
+
+def retell(state: State, job: Job) -> None:
+    """Hash the job's attempts as they are to be from now on, after its sizes have changed."""
+    for pod in (job.pods or {}).values():
+        pod.is_untold = holds_all(job)
+        state.touch(pod)
+    state.touch(job)
 
 
 def _hash(data: bytes) -> int:
@@ -85,6 +106,9 @@ def _job_facts(job: Job) -> bytes:
         first.live,
         first.succeeded,
     )
+    if job.pods and holds_all(job):
+        for pod in job.pods.values():
+            facts += _pod_facts(pod)
     if (
         len(job.roles) > 1
         or first.returned
@@ -198,8 +222,9 @@ def seal(state: State) -> bytes:
     from_bytes = int.from_bytes
     for entity in state.dirty:
         entity.is_dirty = False
-        if entity.is_gone:
+        if entity.is_untold:
             total -= entity.term
+            entity.term = 0
             continue
         hasher = copy()
         hasher.update(_FACTS[entity.__class__](entity))  # type: ignore[operator]
@@ -212,15 +237,22 @@ def seal(state: State) -> bytes:
 
 
 def _core(state: State) -> int:
-    """Facts that belong to no entity."""
-    data = (
-        _pack_core(state.next_seq, state.clock_ns, state.epoch, state.claim) + state.policy.digest
+    """Facts that belong to no entity. Those that every cell has are not hashed but weighted: each
+    cycle changes them, and hashing would cost as much as an entity.
+    """
+    total = (
+        state.next_seq * _SEQ
+        + state.clock_ns * _CLOCK
+        + state.epoch * _EPOCH
+        + state.claim * _CLAIM
+        + int.from_bytes(state.policy.digest, "little")
     )
     if state.flags or state.reservations or state.sources:
-        data += _encode((state.flags, sorted(state.sources.items())))
+        data = _encode((state.flags, sorted(state.sources.items())))
         for name in sorted(state.reservations):
             data += _reservation_facts(name, state.reservations[name])
-    return _hash(data)
+        total += _hash(data)
+    return total
 
 
 def recompute(state: State) -> bytes:
@@ -229,6 +261,9 @@ def recompute(state: State) -> bytes:
     total += sum(_hash(_queue_facts(queue)) for queue in state.queues)
     total += sum(_hash(_job_facts(job)) for job in state.jobs.values())
     for node in state.nodes:
-        total += sum(_hash(_pod_facts(pod)) for pod in node.pods.values())
+        for pod in node.pods.values():
+            job = state.jobs[pod.job]
+            if not holds_all(job) or job.pods is None or job.pods.get(pod.index) is not pod:
+                total += _hash(_pod_facts(pod))
     total += sum(event_term(event_id) for event_id in state.event_ids)
     return ((total + _core(state)) % _MODULUS).to_bytes(16, "little")

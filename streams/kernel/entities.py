@@ -37,7 +37,7 @@ class Entity(Protocol):
 
     term: int
     is_dirty: bool
-    is_gone: bool
+    is_untold: bool  # the digest has no term for it, or has to forget the one it has
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +61,7 @@ class Pod:
     evict_reason: Reason = Reason.UNKNOWN
     progress_milli: int = 0
     checkpoint_milli: int = -1  # progress at the last checkpoint; -1 = none
-    is_gone: bool = False  # ended, so the digest must forget it
+    is_untold: bool = False  # ended, or told with its job
     term: int = 0
     is_dirty: bool = False
 
@@ -98,7 +98,7 @@ class Node:
     capacity: dict[int, int] = field(default_factory=dict)  # its part of the cell's, by place
     is_reserved: bool = False  # inside an active reservation
     is_open: bool = False  # takes new pods: none of the above forbids it
-    is_gone: bool = False  # never: nodes stay known
+    is_untold: bool = False  # never: nodes stay known
     term: int = 0
     is_dirty: bool = False
 
@@ -177,7 +177,7 @@ class Job:
     group: Group | None = None  # its look-alikes in that line
     is_scaled: bool = False  # its roles are no longer those of its request
     claims: bool = False  # its minimum counts as admitted demand: INQUEUE and may be placed
-    is_gone: bool = False  # forgotten, so the digest must too
+    is_untold: bool = False  # forgotten
     term: int = 0
     is_dirty: bool = False
 
@@ -208,6 +208,6 @@ class Queue:
     admitted: list[int] = field(default_factory=list)  # minimums of jobs in phase INQUEUE
     waiting: list[int] = field(default_factory=list)  # requests of pods not yet placed
     jobs: int = 0  # not ended
-    is_gone: bool = False  # never: a removed queue keeps its id
+    is_untold: bool = False  # never: a removed queue keeps its id
     term: int = 0
     is_dirty: bool = False

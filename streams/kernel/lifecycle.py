@@ -53,10 +53,11 @@ def move_job(state: State, job: Job, phase: Phase) -> None:
         state.dirty.append(job)
 
 
-def move_pod(state: State, pod: Pod, phase: Phase) -> None:
+def move_pod(state: State, job: Job, pod: Pod, phase: Phase) -> None:
     """Change an attempt's phase; asserts that the table allows it."""
     assert phase in POD_MOVES[pod.phase], (pod.job, pod.index, pod.attempt, pod.phase, phase)
     pod.phase = phase
-    if not pod.is_dirty:
-        pod.is_dirty = True
-        state.dirty.append(pod)
+    told: Job | Pod = job if pod.is_untold else pod
+    if not told.is_dirty:
+        told.is_dirty = True
+        state.dirty.append(told)

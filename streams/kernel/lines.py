@@ -59,7 +59,8 @@ def step_out(state: State, job: Job) -> None:
     """Take the job out of the line it stands in, if any. Call before its facts change."""
     if job.key is not None:
         line_of(state, job).remove(job)
-    state.indexes.zero.pop(job.seq, None)
+    if job.shape.has_empty:
+        state.indexes.zero.pop(job.seq, None)
 
 
 def line_of(state: State, job: Job) -> Waiting:

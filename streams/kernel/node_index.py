@@ -141,7 +141,7 @@ class NodeIndex:
 
     def cards_for(self, shape: Shape, kind: NodeClass) -> int:
         """Mask of a class's cards that suit a shape for which the class is eligible."""
-        for candidate, mask, _ in self.eligible(shape):
+        for candidate, mask, _ in self._eligible.get(shape) or self.eligible(shape):
             if candidate is kind:
                 return mask
         raise AssertionError((shape.request, kind.order))
@@ -172,7 +172,7 @@ class NodeIndex:
             few = self._few_nodes(shape)
             if few is not None:
                 return self._scan(few, shape, avoid, spread)
-        eligible = self.eligible(shape)
+        eligible = self._eligible.get(shape) or self.eligible(shape)
         if shape.card_milli:
             node = self._seek_shared(eligible, shape, avoid)
             if node is not None:

@@ -53,12 +53,12 @@ class QueueOrder:
         self._admits = admits
         self._heaps: dict[int, list[tuple[tuple[int, ...], int]]] = {}
         self._only: Queue | None = None
-        if len(waiting.active) == 1:
-            for leaf in waiting.active:
-                self._only = state.queues[leaf]  # no order to keep
+        leaves = waiting.queues()
+        if len(leaves) == 1:
+            self._only = state.queues[leaves[0]]  # no order to keep
             return
         seen: dict[int, None] = {}
-        for leaf in sorted(waiting.active):
+        for leaf in leaves:
             for level in state.queues[leaf].chain:
                 if level.index in seen:
                     break

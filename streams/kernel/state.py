@@ -121,8 +121,8 @@ class Indexes:
         return not (
             self.gate.open_count
             or self.inqueue.open_count
-            or self.gate.has_failed
-            or self.inqueue.has_failed
+            or self.gate.failed
+            or self.inqueue.failed
             or self.zero
         )
 
@@ -207,6 +207,10 @@ class State:
         if not entity.is_dirty:
             entity.is_dirty = True
             self.dirty.append(entity)
+
+    def touch_pod(self, job: Job, pod: Pod) -> None:
+        """The same for an attempt, which may be told with its job."""
+        self.touch(job if pod.is_untold else pod)
 
     def widen(self) -> None:
         """Give every quantity vector a place for resources mentioned since."""

@@ -8,6 +8,7 @@ leaves the state, and so its digest, as it was.
 from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.streams.kernel import occupancy, quota
 from ganger.streams.kernel.decide import say_placed
+from ganger.streams.kernel.digest import holds_all
 from ganger.streams.kernel.entities import Job, Node, Pod, RoleState
 from ganger.streams.kernel.resources import CARD_MILLI, Shape
 from ganger.streams.kernel.state import State
@@ -83,12 +84,13 @@ class Statement:
         queue = state.queues[job.queue]
         if job.pods is None:
             job.pods = {}
+        is_untold = holds_all(job)
         placed = 0
         for role, shape, node, _, masks, is_shared, free in self.operations:
             role_state = job.roles[role]
             name = job.shape.roles[role].name
             for mask in masks:
-                pod = _make_pod(state, job, role, shape, node, mask, is_shared, tier)
+                pod = _make_pod(state, job, role, shape, node, mask, is_shared, tier, is_untold)
                 say_placed(state, kind, job, name, pod, node.report.node, free)
                 free -= shape.cards * CARD_MILLI
             role_state.live += len(masks)
@@ -108,6 +110,7 @@ def _make_pod(
     mask: int,
     is_shared: bool,
     tier: Tier,
+    is_untold: bool,
 ) -> Pod:
     index = next_local(job.roles[role]) * len(job.roles) + role
     attempt = 1
@@ -127,9 +130,9 @@ def _make_pod(
         _ALLOCATED,
         state.cause,
         now,
+        is_untold=is_untold,
     )
-    pod.is_dirty = True
-    state.dirty.append(pod)
+    state.touch_pod(job, pod)
     node.pods[(job.seq, index, attempt)] = pod
     assert job.pods is not None
     job.pods[index] = pod

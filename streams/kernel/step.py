@@ -72,13 +72,13 @@ def step(state: State, seq: int, record: r.Record) -> list[Decision]:
     """
     if seq != state.next_seq:
         raise OutOfOrder(seq, state.next_seq)
-    handler = HANDLERS[type(record)]
+    handler = HANDLERS[record.__class__]
     state.next_seq = seq + 1
     state.cause = seq
     state.decision_index = 0
-    now = record.time_ns
-    if now <= state.clock_ns:
-        now = state.clock_ns
+    now, clock = record.time_ns, state.clock_ns
+    if now <= clock:
+        now = clock
     elif state.policy.settings.tick_max_ns or now > TIME_MAX:
         now = _clamped(state, now)
     state.now_ns = now
@@ -88,10 +88,8 @@ def step(state: State, seq: int, record: r.Record) -> list[Decision]:
         return []
     handler(state, record)
     decisions = state.outbox
-    if decisions:
-        state.outbox = []
-        return decisions
-    return []
+    state.outbox = []
+    return decisions
 
 
 def _clamped(state: State, now_ns: int) -> int:

@@ -41,16 +41,14 @@ class Timers:
         heap = self._lazy if wake in LAZY else self._heap
         heappush(heap, (at_ns, wake, first, second, third))
 
-    def is_due(self, clock_ns: int) -> bool:
-        """Whether `due` would give a timer."""
-        heap, lazy = self._heap, self._lazy
-        return bool((heap and heap[0][0] <= clock_ns) or (lazy and lazy[0][0] <= clock_ns))
-
     def due(self, clock_ns: int) -> Timer | None:
         """Take the earliest timer that is due, if one is; the lazy ones after the others."""
-        for heap in (self._heap, self._lazy):
-            if heap and heap[0][0] <= clock_ns:
-                return heappop(heap)
+        heap = self._heap
+        if heap and heap[0][0] <= clock_ns:
+            return heappop(heap)
+        heap = self._lazy
+        if heap and heap[0][0] <= clock_ns:
+            return heappop(heap)
         return None
 
     def earliest(self) -> Timer | None:

@@ -13,6 +13,10 @@ When the first job of a group was tried and failed, nothing like it is offered a
 * `wake_all`.
 
 This is a memory of failures, not a fact: dropping it costs time and changes no decision.
+
+Most jobs come where nobody waits and leave before another comes. So a job that comes while nothing
+is offered or stopped is a *newcomer*: it stands in line as its key says, but line and group are
+made only when they are needed, because it failed or was joined by another.
 """
 
 from bisect import bisect_right, insort
@@ -62,9 +66,10 @@ class Waiting:
         "_by_pod",
         "_cramped",
         "_empties",
-        "_failed",
         "_jobs",
+        "_newcomer",
         "active",
+        "failed",
         "growth",
         "limited",
         "lines",
@@ -81,7 +86,9 @@ class Waiting:
         self.growth = Growth()
         self._empties = 0  # groups that lost their last job since the last purge
         self._alike: dict[tuple[JobShape, int], Alike] = {}
-        self._failed: list[tuple[int, Alike]] = []  # by fewest milli-cards that would wake it
+        self._newcomer: Job | None = None  # the only one in line, without a group
+        # failed for want of capacity and not woken since, by fewest milli-cards that would wake it
+        self.failed: list[tuple[int, Alike]] = []
         self.limited: dict[int, list[Group]] = {}  # by the queue whose limit stops them
         self._cramped: dict[int, bool] = {}  # queues whose stopped groups lack room too
 
@@ -90,6 +97,25 @@ class Waiting:
     def add(self, job: Job, key: Key, look: int) -> None:
         """Put a job in its queue's line. It must stand in none."""
         assert job.key is None, job.seq
+        job.key = key
+        job.look = look
+        if not (self.open_count or self.failed or self.limited):
+            self._newcomer = job
+            self.open_count = 1
+            return
+        self._seat_newcomer()
+        self._seat(job, key, look)
+
+    def _seat_newcomer(self) -> None:
+        """Give the newcomer, if there is one, what the others have."""
+        job = self._newcomer
+        if job is not None:
+            self._newcomer = None
+            self.open_count = 0
+            assert job.key is not None, job.seq
+            self._seat(job, job.key, job.look)
+
+    def _seat(self, job: Job, key: Key, look: int) -> None:
         queue = job.queue
         place = (job.shape, look)
         alike = self._alike.get(place)
@@ -100,8 +126,6 @@ class Waiting:
         group = alike.groups.get(queue)
         if group is None:
             group = alike.groups[queue] = Group(queue, alike)
-        job.key = key
-        job.look = look
         job.group = group
         heappush(group.keys, key)
         line = self.lines.get(queue)
@@ -123,6 +147,10 @@ class Waiting:
 
     def remove(self, job: Job) -> None:
         """Take a job out of its line."""
+        if job is self._newcomer:
+            self._newcomer = job.key = None
+            self.open_count = 0
+            return
         group = job.group
         assert group is not None, job.seq
         job.key = job.group = None
@@ -145,8 +173,17 @@ class Waiting:
 
     # ---- asking -------------------------------------------------------------------------------
 
-    def first(self, queue: int) -> tuple[Job, Group] | None:
+    def queues(self) -> list[int]:
+        """Queues with jobs that may be offered, and perhaps some without, ascending."""
+        if self._newcomer is not None:
+            return [self._newcomer.queue]
+        return sorted(self.active)
+
+    def first(self, queue: int) -> Job | None:
         """The first job of a queue that may be offered."""
+        job = self._newcomer
+        if job is not None:
+            return job if job.queue == queue else None
         line = self.active.get(queue)
         if line is None:
             return None
@@ -167,7 +204,7 @@ class Waiting:
                 heappop(keys)
                 job = jobs.get(keys[0][-1])
             if keys[0] is key:
-                return job, group
+                return job
             group.listed = keys[0]
             heapreplace(heads, (keys[0], group))
         del self.active[queue]
@@ -175,23 +212,32 @@ class Waiting:
 
     # ---- blocking and waking ------------------------------------------------------------------
 
-    def block(self, group: Group) -> None:
-        """There is no room for the group's first job, nor for anything like it in any queue."""
+    def block(self, job: Job) -> None:
+        """There is no room for the first job of a group, nor for anything like it in any queue."""
+        group = self._group_of(job)
         alike = group.alike
         assert not alike.has_failed and not group.is_limited, group
         self.open_count -= sum(1 for g in alike.groups.values() if g.count and not g.is_limited)
         alike.has_failed = True
         least = min(need[0] for need in self._needs(alike.shape))
-        insort(self._failed, (least, alike), key=lambda entry: entry[0])
+        insort(self.failed, (least, alike), key=lambda entry: entry[0])
 
-    def block_by(self, group: Group, queue: int, lacks_room: bool = False) -> None:
-        """The limit of `queue` stops the group; if it `lacks_room` too, growth wakes it as well."""
+    def block_by(self, job: Job, queue: int, lacks_room: bool = False) -> None:
+        """The limit of `queue` stops the first job of a group, and so the group; if it `lacks_room`
+        too, growth wakes it as well.
+        """
+        group = self._group_of(job)
         assert not group.alike.has_failed and not group.is_limited, group
         self.open_count -= 1
         group.is_limited = True
         self.limited.setdefault(queue, []).append(group)
         if lacks_room:
             self._cramped[queue] = True
+
+    def _group_of(self, job: Job) -> Group:
+        self._seat_newcomer()
+        assert job.group is not None, job.seq
+        return job.group
 
     def is_stopped(self, job: Job) -> bool:
         """Whether a job like this one, that has nothing yet, would not be offered in its queue."""
@@ -208,14 +254,9 @@ class Waiting:
             if group.count:
                 self._reopen(group)
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether anything failed for want of capacity and was not woken since."""
-        return bool(self._failed)
-
     def grow(self, cards_milli: int, cpu: int, memory: int) -> None:
         """Something now has this much free and had less before."""
-        if not (self._failed or self._cramped):
+        if not (self.failed or self._cramped):
             return
         growth = self.growth
         if cards_milli > growth.cards_milli:
@@ -234,7 +275,7 @@ class Waiting:
         for queue in sorted(self._cramped):
             self.relent(queue)
         self._cramped.clear()
-        failed = self._failed
+        failed = self.failed
         end = bisect_right(failed, growth.cards_milli, key=lambda entry: entry[0])
         kept = []
         for entry in failed[:end]:
@@ -247,9 +288,9 @@ class Waiting:
 
     def wake_all(self) -> None:
         """Offer everything again."""
-        for _, alike in self._failed:
+        for _, alike in self.failed:
             self._wake(alike)
-        self._failed.clear()
+        self.failed.clear()
         for queue in sorted(self.limited):
             self.relent(queue)
         self.growth = Growth()
@@ -263,7 +304,7 @@ class Waiting:
     def _forgive(self, alike: Alike) -> None:
         """Forget that jobs failed of which none stands in line now."""
         alike.has_failed = False
-        self._failed = [entry for entry in self._failed if entry[1] is not alike]
+        self.failed = [entry for entry in self.failed if entry[1] is not alike]
 
     def _reopen(self, group: Group) -> None:
         """The group may be offered (unless its like has failed): see that its line lists it."""
@@ -294,13 +335,20 @@ class Waiting:
     def keys(self, queue: int) -> list[Key]:
         """Keys of all jobs in a queue's line, in order. O(n log n)."""
         groups = [alike.groups.get(queue) for alike in self._alike.values()]
-        return sorted(key for group in groups if group is not None for key in self._standing(group))
+        keys = [key for group in groups if group is not None for key in self._standing(group)]
+        newcomer = self._newcomer
+        if newcomer is not None and newcomer.queue == queue and newcomer.key is not None:
+            keys.append(newcomer.key)
+        return sorted(keys)
 
     def fresh(self) -> list[int]:
         """Seqs of the jobs that have nothing yet, ascending. O(groups + n log n)."""
         alikes = [alike for alike in self._alike.values() if alike.look == FRESH]
         groups = [group for alike in alikes for group in alike.groups.values()]
-        return sorted(key[-1] for group in groups for key in self._standing(group))
+        seqs = [key[-1] for group in groups for key in self._standing(group)]
+        if self._newcomer is not None and self._newcomer.look == FRESH:
+            seqs.append(self._newcomer.seq)
+        return sorted(seqs)
 
     def _standing(self, group: Group) -> list[Key]:
         """Keys of the jobs that really stand in a group, in no order."""
@@ -309,6 +357,8 @@ class Waiting:
 
     def recount_open(self) -> int:
         """Groups with jobs that may be offered, counted anew."""
+        if self._newcomer is not None:
+            return 1
         return sum(
             1
             for alike in self._alike.values()

@@ -22,6 +22,8 @@ class LogCorrupt(LogError):
         remedy: what an operator can do.
     """
 
+    _unit = "byte"
+
     def __init__(
         self, file: Path, seq: int, offset: int, what: str, remedy: str | None = None
     ) -> None:
@@ -30,7 +32,7 @@ class LogCorrupt(LogError):
         self.offset = offset
         self.what = what
         self.remedy = remedy or f"Restore {file.name} from a copy of the ledger; {_intact(seq)}."
-        super().__init__(f"{file}: seq {seq}, byte {offset}: {what}. {self.remedy}")
+        super().__init__(f"{file}: seq {seq}, {self._unit} {offset}: {what}. {self.remedy}")
 
 
 def _intact(seq: int) -> str:
@@ -48,10 +50,49 @@ class TornFrame(LogCorrupt):
     """
 
 
-class NotALedger(LogError):
-    """The folder holds no ledger, or one whose creation was never finished."""
+class PartitionCorrupt(LogCorrupt):
+    """The same for a log in a partition of a topic.
 
-    def __init__(self, path: Path, what: str, remedy: str) -> None:
+    `file` is TOPIC/PARTITION and `offset` the offset of the Kafka record that does not check.
+    """
+
+    _unit = "offset"
+
+
+class LogUnreachable(LogError):
+    """A log on other machines did not answer. What it holds is unknown, nothing was changed.
+
+    Attributes:
+        place: the log, as TOPIC/PARTITION.
+    """
+
+    def __init__(self, place: str, what: str, remedy: str) -> None:
+        self.place = place
+        super().__init__(f"{place}: {what}. {remedy}")
+
+
+class LedgerLost(LogError):
+    """A log ends before a place that was acknowledged: whoever keeps it lost data.
+
+    Attributes:
+        known: records that were acknowledged once.
+        end: records that there are.
+    """
+
+    def __init__(self, place: str, known: int, end: int, source: str) -> None:
+        self.known = known
+        self.end = end
+        super().__init__(
+            f"{place}: it ends at {end}, but {source} was made at {known}: {known - end} records "
+            "that were acknowledged are gone. Restore the topic from a replica or a copy; to go on "
+            "without them, delete that snapshot first"
+        )
+
+
+class NotALedger(LogError):
+    """The place holds no ledger, or one whose creation was never finished."""
+
+    def __init__(self, path: Path | str, what: str, remedy: str) -> None:
         self.path = path
         super().__init__(f"{path}: {what}. {remedy}")
 
@@ -105,4 +146,15 @@ class LedgerFailed(LogError):
         super().__init__(
             f"{file}: {cause}. The last group is not acknowledged. Stop this process, check the "
             "disk, and start again: recovery finds what was written."
+        )
+
+
+class PartitionFailed(LedgerFailed):
+    """A broker did not acknowledge records: they may be in the partition or not."""
+
+    def __init__(self, file: Path, cause: str) -> None:
+        LogError.__init__(
+            self,
+            f"{file}: {cause}. The last group is not acknowledged. Stop this process, see to the "
+            "brokers, and start again: recovery finds what was written.",
         )

@@ -6,7 +6,7 @@ all that replay needs; `Log` adds the one writer.
 
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 
 class LogReader(Protocol):
@@ -49,6 +49,14 @@ class LogReader(Protocol):
             ValueError: `from_seq` is below `first_seq`.
             LogCorrupt: what is stored does not check. Groups yielded before are intact.
         """
+
+
+@runtime_checkable
+class HashKeeper(Protocol):
+    """A reader that works the record hash chain out as it reads, to check what is stored."""
+
+    def chain_at(self, seq: int) -> bytes:
+        """The record hash chain at `seq`, where a reading from the first record has ended."""
 
 
 class Log(LogReader, Protocol):

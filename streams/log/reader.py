@@ -83,6 +83,19 @@ class SegmentReader:
         """The record hash chain at `end()`."""
         return self._mark().position.chain
 
+    def chain_at(self, seq: int) -> bytes:
+        """The record hash chain at `seq`, where a reading from the first record has ended.
+
+        Raises:
+            ValueError: none has ended there, or it is no end of a group.
+        """
+        if seq == 0:
+            return self._identity.seed()
+        reached = self._reached
+        if reached is None or reached.seq != seq or not reached.chain:
+            raise ValueError(f"seq: no reading from the first record ended at {seq}; read to there")
+        return reached.chain
+
     def read_groups(
         self, from_seq: int | None = None, to_seq: int | None = None
     ) -> Iterator[tuple[int, list[bytes]]]:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct, msgpack
 
+from ganger.schemas.rows import Row
 from ganger.streams.kernel.state import State
-from ganger.streams.tables.rows import TABLES, Row
+from ganger.streams.tables.rows import TABLES
 from ganger.streams.tables.store import Item, Store
 
 BATCH_COUNT_MAX = 4096

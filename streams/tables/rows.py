@@ -1,17 +1,13 @@
 """The tables that people and services see: kernel state, row by row. Pure; nothing is decided from
-rows.
-
-Rows are flat, enums are given by name, units stand last in names. Times are UTC nanoseconds since
-1970, 0 where something has not happened. Amounts of queues are in milli-cards, milli-cores and
-MiB, -1 where there is no limit.
+rows. The rows themselves are described in `schemas.rows`.
 """
 
 from collections.abc import Callable, Iterator
 
-from msgspec import Struct
-
 from ganger.schemas.enums import Phase, QueueState
 from ganger.schemas.reasons import Reason
+from ganger.schemas.records import NodeReport
+from ganger.schemas.rows import CardRow, JobRow, NodeRow, Owner, QueueRow, Row
 from ganger.streams.kernel.entities import Job, Node, Pod, Queue
 from ganger.streams.kernel.quota import deserved
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, CPU, MEMORY
@@ -19,123 +15,33 @@ from ganger.streams.kernel.state import State
 
 UNLIMITED = -1
 
-
-class Row(Struct, frozen=True, gc=False):
-    """Base of every row. Its first fields are its key."""
-
-
-class Owner(Struct, frozen=True, gc=False):
-    """An attempt that holds a card, or `card_milli` thousandths of it."""
-
-    job: str
-    pod: int
-    attempt: int
-    card_milli: int
-
-
-class CardRow(Row, frozen=True, gc=False):
-    """One card."""
-
-    node: str
-    card: int
-    model: str
-    memory_mib: int
-    island: int
-    health: str
-    owners: tuple[Owner, ...]
-    free_milli: int  # 0 for a card that is not healthy; the node itself may take no pods
-
-
-class NodeRow(Row, frozen=True, gc=False):
-    """One node."""
-
-    node: str
-    state: str  # open, lost, draining, cordoned, reserved or blocked (by pods unknown here)
-    card_count: int
-    card_healthy_count: int
-    card_free_count: int
-    shared_free_milli: int  # on cards that are partly given away
-    cpu_milli: int
-    cpu_free_milli: int
-    memory_mib: int
-    memory_free_mib: int
-    pod_slots: int
-    pod_slots_free: int
-    pod_count: int  # attempts that hold something
-    topology: tuple[str, ...]
-    boot_id: str
-
-
-class QueueRow(Row, frozen=True, gc=False):
-    """One queue, its whole subtree counted."""
-
-    queue: str
-    parent: str
-    state: str
-    weight: int
-    job_count: int  # not ended
-    used_cards_milli: int
-    used_cpu_milli: int
-    used_memory_mib: int
-    deserved_cards_milli: int
-    deserved_cpu_milli: int
-    deserved_memory_mib: int
-    guarantee_cards_milli: int
-    guarantee_cpu_milli: int
-    guarantee_memory_mib: int
-    capability_cards_milli: int
-    capability_cpu_milli: int
-    capability_memory_mib: int
-    waiting_cards_milli: int
-    waiting_cpu_milli: int
-    waiting_memory_mib: int
-    admitted_cards_milli: int
-    admitted_cpu_milli: int
-    admitted_memory_mib: int
-
-
-class JobRow(Row, frozen=True, gc=False):
-    """One job, until its time to live after its end is over."""
-
-    job: str
-    queue: str
-    user: str
-    tenant: str
-    phase: str
-    is_held: bool
-    priority: int
-    pod_count: int
-    pod_pending_count: int
-    pod_allocated_count: int
-    pod_running_count: int
-    pod_releasing_count: int
-    pod_suspended_count: int
-    pod_succeeded_count: int
-    held_cards_milli: int
-    submitted_ns: int
-    started_ns: int
-    ended_ns: int
-    reason: str  # why it ended or is ending; UNKNOWN before
-    submit_seq: int
+CARD_ROWS_MAX = 4096
+"""A node of more cards is a machine of processors, described as one: no rows for its cards."""
 
 
 def card_rows(state: State) -> Iterator[CardRow]:
-    """Every card, by node in order of arrival and by place on the node."""
+    """Every card of nodes up to `CARD_ROWS_MAX`, by node in order of arrival, by place on it."""
     for node in state.nodes:
-        owners: dict[int, list[Owner]] = {}
-        for key in sorted(node.pods):
-            pod = node.pods[key]
-            owner = Owner(
-                state.jobs[pod.job].request.job,
-                pod.index,
-                pod.attempt,
-                pod.card_milli or CARD_MILLI,
-            )
-            for card in _bits(pod.mask):
+        yield from cards_of(state, node)
+
+
+def cards_of(state: State, node: Node, mask: int = -1) -> Iterator[CardRow]:
+    """The cards of one node that are in `mask`, by place; none of a node of too many."""
+    if not card_row_count(node.report):
+        return
+    owners: dict[int, list[Owner]] = {}
+    for key in sorted(node.pods):
+        pod = node.pods[key]
+        cards = _bits(pod.mask & mask) if pod.mask else []
+        if cards:
+            job = state.jobs[pod.job].request.job
+            owner = Owner(job, pod.index, pod.attempt, pod.card_milli or CARD_MILLI)
+            for card in cards:
                 owners.setdefault(card, []).append(owner)
-        first = 0
-        for run in node.report.cards:
-            for card in range(first, first + run.count):
+    first = 0
+    for run in node.report.cards:
+        for card in range(first, first + run.count):
+            if mask >> card & 1:
                 yield CardRow(
                     node.report.node,
                     card,
@@ -146,32 +52,42 @@ def card_rows(state: State) -> Iterator[CardRow]:
                     tuple(owners.get(card, ())),
                     _free_milli(node, card),
                 )
-            first += run.count
+        first += run.count
+
+
+def card_row_count(report: NodeReport) -> int:
+    """How many rows the cards of a node make."""
+    count = sum(run.count for run in report.cards)
+    return count if count <= CARD_ROWS_MAX else 0
 
 
 def node_rows(state: State) -> Iterator[NodeRow]:
     """Every node in order of arrival."""
-    for node in state.nodes:
-        report = node.report
-        yield NodeRow(
-            node=report.node,
-            state=_node_state(node),
-            card_count=sum(run.count for run in report.cards),
-            card_healthy_count=node.healthy.bit_count(),
-            card_free_count=node.free.bit_count(),
-            shared_free_milli=sum(
-                milli for card, (milli, _) in node.shared.items() if node.healthy >> card & 1
-            ),
-            cpu_milli=report.cpu_milli,
-            cpu_free_milli=node.free_cpu,
-            memory_mib=report.memory_mib,
-            memory_free_mib=node.free_memory,
-            pod_slots=report.pod_slots,
-            pod_slots_free=node.free_slots,
-            pod_count=len(node.pods),
-            topology=report.topology,
-            boot_id=report.boot_id,
-        )
+    return map(node_row, state.nodes)
+
+
+def node_row(node: Node) -> NodeRow:
+    """One node."""
+    report = node.report
+    return NodeRow(
+        node=report.node,
+        state=_node_state(node),
+        card_count=sum(run.count for run in report.cards),
+        card_healthy_count=node.healthy.bit_count(),
+        card_free_count=node.free.bit_count(),
+        shared_free_milli=sum(
+            milli for card, (milli, _) in node.shared.items() if node.healthy >> card & 1
+        ),
+        cpu_milli=report.cpu_milli,
+        cpu_free_milli=node.free_cpu,
+        memory_mib=report.memory_mib,
+        memory_free_mib=node.free_memory,
+        pod_slots=report.pod_slots,
+        pod_slots_free=node.free_slots,
+        pod_count=len(node.pods),
+        topology=report.topology,
+        boot_id=report.boot_id,
+    )
 
 
 def queue_rows(state: State) -> Iterator[QueueRow]:
@@ -222,6 +138,18 @@ TABLES: dict[str, tuple[type[Row], Callable[[State], Iterator[Row]]]] = {
     "jobs": (JobRow, job_rows),
 }
 """All tables by name: the type of a row and what makes the rows."""
+
+
+def key_of(row: Row) -> str:
+    """The row's key in its table: NODE/CARD of a card, else the name."""
+    if isinstance(row, CardRow):
+        return card_key(row.node, row.card)
+    return str(getattr(row, row.__struct_fields__[0]))
+
+
+def card_key(node: str, card: int) -> str:
+    """The key of a card's row. A node's name may hold slashes: the number is after the last."""
+    return f"{node}/{card}"
 
 
 def _queue_row(queue: Queue, due: tuple[int, ...]) -> QueueRow:

@@ -12,6 +12,7 @@ from ganger.schemas.codec import (
     decode_by_fastavro,
     decode_decision,
     decode_record,
+    decode_row,
     decode_untrusted,
 )
 from ganger.schemas.decisions import Decision
@@ -20,10 +21,12 @@ from ganger.schemas.encoding import (
     decision_hashed,
     decision_payload,
     encode_record,
+    encode_row,
 )
-from ganger.schemas.errors import PayloadRefused
-from ganger.schemas.records import RECORD_TYPES
+from ganger.schemas.errors import EncodeError, PayloadCorrupt, PayloadRefused
+from ganger.schemas.records import RECORD_TYPES, Tick
 from ganger.schemas.registry import NEWEST, frame_header
+from ganger.schemas.rows import SHOWN_TYPES
 from support.record_strategies import plain, records
 
 RECORD_NAMES = [kind.__name__ for kind in RECORD_TYPES]
@@ -50,6 +53,35 @@ def test_bytes_equal_fastavros_and_read_back(name: str, data: st.DataObject) -> 
         again = decode(payload)
         assert again == record
         assert repr(again) == repr(record)  # enum members and bools, not equal ints
+
+
+@pytest.mark.parametrize("name", [kind.__name__ for kind in SHOWN_TYPES])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_rows_are_fastavros_too_and_no_records(name: str, data: st.DataObject) -> None:
+    row = data.draw(STRATEGIES[name])
+    payload = encode_row(row)
+    assert payload == reference(name, row) == encode_row(row)
+    for decode in (decode_row, decode_by_fastavro, decode_row):
+        assert repr(decode(payload)) == repr(row)
+    with pytest.raises(PayloadCorrupt, match="schema id"):
+        decode_record(payload)
+    with pytest.raises(PayloadRefused, match="schema id"):
+        decode_untrusted(payload)
+    with pytest.raises(EncodeError):
+        encode_record(row)
+
+
+@given(record=STRATEGIES["Tick"])
+def test_records_are_no_rows(record: Tick) -> None:
+    with pytest.raises(PayloadCorrupt, match="is no row's"):
+        decode_row(encode_record(record))
+    with pytest.raises(EncodeError):
+        encode_row(record)  # type: ignore[arg-type]
+    with pytest.raises(PayloadCorrupt, match="starts with"):
+        decode_row(b"\1")
+    with pytest.raises(PayloadCorrupt, match="ends inside"):
+        decode_row(frame_header(NEWEST["JobRow"].schema_id))
 
 
 @settings(max_examples=200)

@@ -2,17 +2,19 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 from ganger.replay.history import AtOffset, AtSeq, AtTime, Point
 from ganger.replay.traces.source import InputError
-from ganger.services.cli import main, stories
+from ganger.services import cli
+from ganger.services.cli import VERBS, main, stories
 from ganger.services.cli.arguments import parse_point
 from ganger.streams.engine import Engine
 from ganger.streams.log.directory import LedgerDirectory
@@ -541,10 +543,21 @@ def test_points_that_are_none(ledger: Path, verb: list[str], point: str) -> None
 
 
 def test_every_verb_has_help() -> None:
-    assert isinstance(main, click.Group)
-    assert sorted(main.commands) == ["log", "simulate", "state", "verify", "why"]
-    for verb in main.commands:
-        assert call(verb, "--help").stdout.startswith("Usage: main")
+    modules = {path.stem for path in Path(cli.__file__).parent.glob("*.py")}
+    listed = call("--help").stdout
+    for verb, line in VERBS.items():
+        assert verb in modules and line in listed
+        assert call(verb, "--help").stdout.startswith(f"Usage: main {verb}")
+    call("nothing", code=2)
+
+
+def test_verbs_of_ledgers_load_nothing_of_faust_or_a_schema_registry(ledger: Path) -> None:
+    program = (
+        "import sys; from ganger.services.cli import main\n"
+        f"main(['verify', {str(ledger)!r}], standalone_mode=False)\n"
+        "assert not {'faust', 'aiohttp', 'httpx'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize(

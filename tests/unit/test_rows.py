@@ -7,17 +7,19 @@ import pytest
 from ganger.replay.history import state_at
 from ganger.schemas.enums import CardHealth
 from ganger.schemas.records import CardRun, NodeChanged, NodeReport
+from ganger.schemas.rows import Owner
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.step import step
 from ganger.streams.log.directory import LedgerDirectory
 from ganger.streams.tables.rows import (
+    CARD_ROWS_MAX,
     TABLES,
-    Owner,
     card_rows,
     job_rows,
     node_rows,
     queue_rows,
 )
+from support.row_follower import Follower
 from support.small_ledger import START_NS, build
 
 
@@ -103,6 +105,19 @@ def test_cards_of_mixed_nodes_follow_their_runs() -> None:
         (2, "A100", "FAILED", 0),
         (3, "L4", "HEALTHY", 1000),
     ]
+
+
+def test_a_machine_of_very_many_cards_has_a_row_of_its_own_alone() -> None:
+    state = State("lab", bytes(32))
+    follower = Follower(state)
+    for count in (CARD_ROWS_MAX, 1 << 20, 2):
+        runs = (CardRun(count, "A100", 81_920, 0, CardHealth.HEALTHY),)
+        report = NodeReport("n", "b", runs, 1, 1, 1, (), (), (), (), (), -1, ())
+        follower.follow([NodeChanged(START_NS, "", None, report)])
+        follower.take()
+        cards = len(list(card_rows(state)))
+        assert cards == (0 if count > CARD_ROWS_MAX else count)
+        assert [row.card_count for row in node_rows(state)] == [count]
 
 
 def test_an_empty_cell_has_empty_tables() -> None:

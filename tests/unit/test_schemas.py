@@ -12,13 +12,14 @@ import pytest
 from msgspec import Struct
 
 from ganger.schemas import enums
-from ganger.schemas.bindings import ENUMS, RECORDS, STRUCTS
+from ganger.schemas.bindings import ENUMS, RECORDS, ROWS, STRUCTS
 from ganger.schemas.decisions import Decision
 from ganger.schemas.errors import SchemaUnknown
 from ganger.schemas.reasons import MEANING, Reason
 from ganger.schemas.records import RECORD_TYPES, Part
 from ganger.schemas.registry import (
     ENTRIES,
+    LEDGER_ENTRIES,
     NEWEST,
     Schema,
     canonical_form,
@@ -27,6 +28,7 @@ from ganger.schemas.registry import (
     fingerprint,
     frame_header,
 )
+from ganger.schemas.rows import SHOWN_TYPES
 
 SCALARS = {
     int: ("int", "long"),
@@ -81,13 +83,19 @@ def test_records_begin_with_the_base_fields(name: str) -> None:
 
 def test_bindings_are_complete() -> None:
     assert tuple(RECORDS.values()) == RECORD_TYPES
+    assert tuple(ROWS.values()) == SHOWN_TYPES
     defined = {
         enum
         for _, enum in inspect.getmembers(enums, inspect.isclass)
         if enum is not IntEnum and enum is not enums.Phase  # phases are the kernel's own
     }
     assert set(ENUMS.values()) == defined | {Reason}
-    assert set(STRUCTS.values()) == {*RECORD_TYPES, Decision, *Part.__subclasses__()}
+    assert set(STRUCTS.values()) == {
+        *RECORD_TYPES,
+        *SHOWN_TYPES,
+        Decision,
+        *Part.__subclasses__(),
+    }
 
 
 def test_units_decide_widths() -> None:
@@ -151,8 +159,15 @@ def test_registry_by_id_and_version() -> None:
 
 
 def test_fingerprint_covers_the_set_of_ids() -> None:
-    newest = [entry.schema_id for entry in NEWEST.values()]
+    newest = [entry.schema_id for entry in LEDGER_ENTRIES]
     assert fingerprint() == fingerprint(reversed(newest)) == fingerprint(newest * 2)
     assert len({fingerprint(), fingerprint(newest[1:]), fingerprint([])}) == 3
     with pytest.raises(SchemaUnknown):
         fingerprint([7])
+
+
+def test_rows_leave_the_fingerprint_alone() -> None:
+    assert {entry.name for entry in LEDGER_ENTRIES} == {*RECORDS, "Decision"}
+    every = [entry.schema_id for entry in NEWEST.values()]
+    assert len(every) == len(LEDGER_ENTRIES) + len(ROWS)
+    assert fingerprint() != fingerprint(every)

@@ -24,11 +24,12 @@ from ganger.streams.log.layout import (
     Mark,
     Position,
     Stream,
+    extend_chain,
     pack_frame,
     pack_mark,
 )
 from ganger.streams.log.mark import read_mark
-from ganger.streams.log.protocol import LogReader
+from ganger.streams.log.protocol import HashKeeper, LogReader
 
 IDENTITY = LogIdentity(Stream.LEDGER, "cell", b"ids", b"{}")
 
@@ -154,6 +155,20 @@ def test_a_reader_sees_nothing_beyond_the_mark(tmp_path: Path) -> None:
     with newest_segment(tmp_path / "ledger").open("ab") as file:
         file.write(pack_frame(10, [b"not acknowledged"]))
     assert records_of(LedgerDirectory.open_reader(tmp_path).ledger) == records
+
+
+def test_the_chain_is_known_where_a_reading_from_the_first_record_ended(tmp_path: Path) -> None:
+    records = build(tmp_path, 10)
+    ledger = LedgerDirectory.open_reader(tmp_path).ledger
+    assert isinstance(ledger, HashKeeper)
+    seed = ledger.identity.seed()
+    assert ledger.chain_at(0) == seed
+    with pytest.raises(ValueError, match="no reading"):
+        ledger.chain_at(10)
+    for end in (4, 10):
+        assert len([record for _, group in ledger.read_groups(0, end) for record in group]) == end
+        assert ledger.chain_at(end) == extend_chain(seed, records[:end])
+    assert ledger.chain_at(10) == ledger.chain()
 
 
 def test_a_ledger_that_was_cut_begins_above_zero(tmp_path: Path) -> None:

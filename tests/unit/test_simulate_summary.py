@@ -69,6 +69,7 @@ def test_bins_hold_what_the_plain_integral_over_them_holds(
         spans.append((now_ns, now_ns + step_ns, value))
         now_ns, value = now_ns + step_ns, count
         gauge.set(now_ns, value)
+    gauge.reach(now_ns)
     assert gauge.integral == sum((end - begin) * held for begin, end, held in spans)
     assert len(gauge.bins) <= BINS_MAX
     for index, found in enumerate(gauge.bins):

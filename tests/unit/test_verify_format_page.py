@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ganger.schemas.codec import decode_decision, decode_record
-from ganger.schemas.registry import NEWEST
+from ganger.schemas.registry import LEDGER_ENTRIES
 from ganger.streams.engine import Engine
 from ganger.streams.log.layout import LogIdentity, Stream
 from ganger.streams.log.memory import MemoryLog
@@ -105,7 +105,7 @@ def numbered() -> list[tuple[int, str]]:
 
 
 def test_the_page_has_every_record_with_its_number() -> None:
-    assert dict(numbered()) == {entry.schema_id // 100: name for name, entry in NEWEST.items()}
+    assert dict(numbered()) == {entry.schema_id // 100: entry.name for entry in LEDGER_ENTRIES}
 
 
 def test_the_record_is_what_the_page_says() -> None:

@@ -33,11 +33,10 @@ def run(session: Session) -> None:
         return
     order = QueueOrder(state, waiting, admits=False)
     while waiting.open_count and (queue := order.best()) is not None:
-        found = waiting.first(queue.index)
-        if found is None:
+        job = waiting.first(queue.index)
+        if job is None:
             order.drop(queue)
             continue
-        job, group = found
         refusal = place_job(state, statement, job)
         if refusal is None:
             session.started += statement.commit(job, _ALLOCATE, _MAIN)
@@ -45,9 +44,9 @@ def run(session: Session) -> None:
             _placed(state, job)
             order.served(queue)
         elif refusal.queue >= 0:
-            waiting.block_by(group, refusal.queue, refusal.lacks_room)
+            waiting.block_by(job, refusal.queue, refusal.lacks_room)
         else:
-            waiting.block(group)
+            waiting.block(job)
 
 
 def _try_lone(session: Session, statement: Statement, job: Job) -> None:
@@ -60,12 +59,10 @@ def _try_lone(session: Session, statement: Statement, job: Job) -> None:
         _placed(state, job)
         return
     session.line_lone()
-    group = job.group
-    assert group is not None
     if refusal.queue >= 0:
-        state.indexes.inqueue.block_by(group, refusal.queue, refusal.lacks_room)
+        state.indexes.inqueue.block_by(job, refusal.queue, refusal.lacks_room)
     else:
-        state.indexes.inqueue.block(group)
+        state.indexes.inqueue.block(job)
 
 
 def _placed(state: State, job: Job) -> None:

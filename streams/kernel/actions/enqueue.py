@@ -23,18 +23,17 @@ def run(session: Session, asks: bool) -> None:
     gate = state.indexes.gate
     if state.indexes.gate_grew:
         state.indexes.gate_grew = False
-        if gate.has_failed:
+        if gate.failed:
             gate.grow(*_headroom(state))
             gate.wake()
     if not gate.open_count:
         return
     order = QueueOrder(state, gate, admits=True)
     while gate.open_count and (queue := order.best()) is not None:
-        found = gate.first(queue.index)
-        if found is None:
+        job = gate.first(queue.index)
+        if job is None:
             order.drop(queue)
             continue
-        job, group = found
         refusal = _ask(state, job) if asks else None
         if refusal is None:
             _admit(session, job)
@@ -42,9 +41,9 @@ def run(session: Session, asks: bool) -> None:
                 session.line_lone()
                 order.served(queue)
         elif refusal.queue >= 0:
-            gate.block_by(group, refusal.queue)
+            gate.block_by(job, refusal.queue)
         else:
-            gate.block(group)
+            gate.block(job)
 
 
 def _ask(state: State, job: Job) -> Refusal | None:

@@ -12,7 +12,9 @@ from ganger.schemas.records import (
 from ganger.streams.kernel import quota
 from ganger.streams.kernel.attempts import detach, end_job, evict, settle
 from ganger.streams.kernel.decide import reject
+from ganger.streams.kernel.digest import retell
 from ganger.streams.kernel.entities import ENDED, Job, RoleState
+from ganger.streams.kernel.lifecycle import WAITING
 from ganger.streams.kernel.limits import (
     CARDS_MAX,
     NAMES_MAX,
@@ -28,7 +30,6 @@ from ganger.streams.kernel.state import State
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _CANCELLED = Phase.CANCELLED
 _FAILED = Phase.FAILED
-_INQUEUE = Phase.INQUEUE
 _PENDING = Phase.PENDING
 _SUCCEEDED = Phase.SUCCEEDED
 _UNKNOWN = Phase.UNKNOWN
@@ -59,8 +60,7 @@ def submit(state: State, record: JobSubmitRequested) -> None:
     if fault is not None:
         reject(state, fault[0], record.job, fault[1], fault[2])
         return
-    add_job(state, record, _PENDING)
-    job = state.jobs[state.cause]
+    job = add_job(state, record, _PENDING)
     if job.dependencies and any(state.jobs[seq].phase in ENDED for seq in job.dependencies):
         _resolve(state, job)
     line_up(state, job)
@@ -90,13 +90,13 @@ def add_job(state: State, record: JobSubmitRequested, phase: Phase) -> Job:
         )
         for seq in job.dependencies:
             state.indexes.dependents.setdefault(seq, []).append(job.seq)
-    state.jobs[job.seq] = job
-    state.job_by_key[record.job] = job.seq
+    state.jobs[state.cause] = job
+    state.job_by_key[record.job] = state.cause
     for level in queue.chain:
         level.jobs += 1
-    for role, pod_shape in zip(job.roles, shape.shapes, strict=True):
-        quota.expect(queue, pod_shape.charges, role.replicas)
-    if phase in (_PENDING, _INQUEUE):
+    for position, pod_shape in enumerate(shape.shapes):
+        quota.expect(queue, pod_shape.charges, job.roles[position].replicas)
+    if phase in WAITING:
         state.waiting_count += 1
     state.touch(job)
     return job
@@ -124,21 +124,22 @@ def _fault_of(state: State, record: JobSubmitRequested) -> Fault | None:
         fault = roles_fault(record.roles, record.min_available)
         if fault is not None:
             return fault
+    retry = record.retry
     numbers = (
         record.runtime_estimate_ns,
         record.time_limit_ns,
         record.sla_waiting_ns,
-        record.retry.limit,
-        record.retry.backoff_ns,
-        record.retry.backoff_max_ns,
+        retry.limit,
+        retry.backoff_ns,
+        retry.backoff_max_ns,
         record.backfill_risk_milli,
     )
-    if min(numbers) < 0:
-        return (_VALUE_OUT_OF_RANGE, min(numbers), 0)
-    if max(numbers) > NUMBER_MAX:
-        return (_VALUE_OUT_OF_RANGE, max(numbers), NUMBER_MAX)
-    if record.retry.backoff_max_ns < record.retry.backoff_ns:
-        return (_VALUE_OUT_OF_RANGE, record.retry.backoff_ns, record.retry.backoff_max_ns)
+    if (least := min(numbers)) < 0:
+        return (_VALUE_OUT_OF_RANGE, least, 0)
+    if (greatest := max(numbers)) > NUMBER_MAX:
+        return (_VALUE_OUT_OF_RANGE, greatest, NUMBER_MAX)
+    if retry.backoff_max_ns < retry.backoff_ns:
+        return (_VALUE_OUT_OF_RANGE, retry.backoff_ns, retry.backoff_max_ns)
     if abs(record.priority) > PRIORITY_MAX:
         return (_VALUE_OUT_OF_RANGE, record.priority, PRIORITY_MAX)
     place = state.queue_by_name.get(record.queue)
@@ -287,6 +288,7 @@ def _scale(state: State, job: Job, roles: tuple[Role, ...], min_available: int) 
     for position, role in enumerate(job.roles):
         _resize(state, job, position, roles[position].replicas)
         quota.expect(queue, job.shape.shapes[position].charges, role.pending())
+    retell(state, job)
     if had_claim:
         quota.claim(state, job)
 

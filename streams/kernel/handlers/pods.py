@@ -19,6 +19,7 @@ from ganger.schemas.records import (
 from ganger.streams.kernel import occupancy, quota
 from ganger.streams.kernel.attempts import end_attempt, end_job, find, settle
 from ganger.streams.kernel.decide import reject
+from ganger.streams.kernel.digest import holds_all, retell
 from ganger.streams.kernel.entities import ENDED, Job, Node, Pod, Queue
 from ganger.streams.kernel.handlers.jobs import add_job, roles_fault
 from ganger.streams.kernel.lifecycle import move_job, move_pod
@@ -66,11 +67,12 @@ def started(state: State, record: PodStarted) -> None:
     if pod.started_ns:
         return
     pod.started_ns = state.now_ns
-    state.touch(pod)
     if pod.phase is _ALLOCATED:
-        move_pod(state, pod, _RUNNING)
+        move_pod(state, job, pod, _RUNNING)
         if job.phase is _ALLOCATED:
             move_job(state, job, _RUNNING)
+    else:
+        state.touch_pod(job, pod)
     if not job.first_started_ns:
         job.first_started_ns = state.now_ns
         state.touch(job)
@@ -81,7 +83,7 @@ def progressed(state: State, record: PodProgressed) -> None:
     found = find(state, record.job, record.pod, record.attempt)
     if found is not None and 1000 >= record.progress_milli > found[1].progress_milli:
         found[1].progress_milli = record.progress_milli
-        state.touch(found[1])
+        state.touch_pod(*found)
 
 
 def checkpointed(state: State, record: PodCheckpointed) -> None:
@@ -89,7 +91,7 @@ def checkpointed(state: State, record: PodCheckpointed) -> None:
     found = find(state, record.job, record.pod, record.attempt)
     if found is not None and 1000 >= record.progress_milli > found[1].checkpoint_milli:
         found[1].checkpoint_milli = record.progress_milli
-        state.touch(found[1])
+        state.touch_pod(*found)
 
 
 def succeeded(state: State, record: PodSucceeded) -> None:
@@ -179,7 +181,8 @@ def adopted(state: State, record: PodAdopted) -> None:
         state.now_ns,
         started_ns=max(1, min(record.started_ns, state.now_ns)),  # 0 would say: not started
     )
-    state.touch(pod)
+    pod.is_untold = holds_all(job)
+    state.touch_pod(job, pod)
     node.pods[(job.seq, pod.index, pod.attempt)] = pod
     if job.pods is None:
         job.pods = {}
@@ -343,6 +346,7 @@ def _grow_to(state: State, job: Job, replicas: int) -> None:
     unplaced = [*(role.returned or ()), *range(role.fresh, role.replicas)]
     role.returned = sorted(unplaced) or None
     role.replicas = role.fresh = replicas
+    retell(state, job)
 
 
 def _book(job: Job, queue: Queue, pod: Pod) -> None:

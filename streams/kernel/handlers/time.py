@@ -27,13 +27,13 @@ def pass_time(state: State, record: Tick) -> bool:
 
     False: the Tick is a former owner's, moves time back, or out of all bounds.
     """
-    if record.epoch != state.epoch or not state.clock_ns <= record.time_ns <= TIME_MAX:
+    clock_ns = record.time_ns
+    if record.epoch != state.epoch or not state.clock_ns <= clock_ns <= TIME_MAX:
         return False
-    state.clock_ns = state.now_ns = record.time_ns
-    timers = state.indexes.timers
-    if timers.is_due(record.time_ns):
-        while (timer := timers.due(record.time_ns)) is not None:
-            _WAKES[timer[1]](state, timer)
+    state.clock_ns = state.now_ns = clock_ns
+    due = state.indexes.timers.due
+    while (timer := due(clock_ns)) is not None:
+        _WAKES[timer[1]](state, timer)
     if state.event_ids:
         expire_event_ids(state)
     return True
@@ -120,9 +120,10 @@ def expire_event_ids(state: State) -> None:
     """Forget request ids that are too old, or too many."""
     ids = state.event_ids
     limit = state.clock_ns - state.policy.settings.event_id_ns
+    surplus = len(ids) - EVENT_IDS_MAX
     over: list[str] = []
     for event_id, seen_ns in ids.items():
-        if seen_ns > limit and len(ids) - len(over) <= EVENT_IDS_MAX:
+        if seen_ns > limit and surplus <= len(over):
             break
         over.append(event_id)
     for event_id in over:

@@ -22,6 +22,6 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
 
 
 def _job_key(state: State, job: Job) -> tuple[int, ...]:
-    if is_ready(job):
-        return (2,)
-    return (0 if has_begun(job) else 1,)
+    if not has_begun(job):
+        return (1,)
+    return (2,) if is_ready(job) else (0,)

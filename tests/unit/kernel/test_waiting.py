@@ -81,15 +81,15 @@ class Bench:
 
     def refuse(self, queue: int, by: int | None) -> None:
         """The first job of a queue is refused: no room, or a queue's limit."""
-        found = self.waiting.first(queue)
-        if found is None:
+        job = self.waiting.first(queue)
+        if job is None:
             return
-        alike = self.model.jobs[found[0].seq][2]
+        alike = self.model.jobs[job.seq][2]
         if by is None:
-            self.waiting.block(found[1])
+            self.waiting.block(job)
             self.model.failed.append(alike)
         else:
-            self.waiting.block_by(found[1], by)
+            self.waiting.block_by(job, by)
             self.model.limited[(alike, queue)] = by
 
     def grow(self, cards_milli: int, cpu: int, memory: int) -> None:
@@ -105,8 +105,8 @@ class Bench:
 
     def check(self) -> None:
         for queue in QUEUES:
-            found = self.waiting.first(queue)
-            assert (found and found[0].seq) == self.model.offered(queue)
+            job = self.waiting.first(queue)
+            assert (job and job.seq) == self.model.offered(queue)
             line = sorted(key for at, key, _ in self.model.jobs.values() if at == queue)
             assert self.waiting.keys(queue) == line
         assert self.waiting.open_count == self.waiting.recount_open()

@@ -1,0 +1,241 @@
+"""Jobs and queues in files: TOML for one job, JSON lines for many, TOML for queues.
+
+A file is read and checked as a whole before anything of it is used, so a bad one has no effect.
+"""
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Annotated, Any, BinaryIO, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ganger.replay.traces.source import InputError
+from ganger.schemas.encoding import encode_record
+from ganger.schemas.enums import QueueState
+from ganger.schemas.errors import EncodeError
+from ganger.schemas.records import Amount, JobSubmitRequested, QueueConfigured
+from ganger.services.job_spec import JobSpec, RetrySpec, RoleSpec, SelectorSpec, TolerationSpec
+from ganger.streams.presets.wording import defect_of
+from ganger.streams.structure import event_defect, job_defect
+
+FILE_BYTES_MAX = 1 << 28
+"""Largest file of jobs; some 500,000 of them."""
+
+CARD_MILLI = 1000
+QUEUE_STATES = {
+    "open": QueueState.OPEN,
+    "closed": QueueState.CLOSED,
+    "draining": QueueState.DRAINING,
+}
+
+_Quantity = Annotated[int, Meta(ge=0, le=1 << 51)]
+_Bounds = dict[str, _Quantity]
+_Weight = Annotated[int, Meta(ge=1, le=1 << 31)]
+_Priority = Annotated[int, Meta(ge=-(1 << 31) + 1, le=(1 << 31) - 1)]
+_T = TypeVar("_T")
+
+
+class JobLine(NamedTuple):
+    """A job of a file, with the place where it stands there."""
+
+    place: str
+    request: JobSubmitRequested
+
+
+class _Queue(Struct, frozen=True, forbid_unknown_fields=True):
+    """A [[queues]] table. Bounds are by resource: `cards`, `cpu_milli`, `memory_mib`, `pods`, or
+    any name that nodes report.
+    """
+
+    name: str
+    parent: str = ""
+    weight: _Weight = 1
+    priority: _Priority = 0
+    guarantee: _Bounds = {}
+    deserved: _Bounds = {}
+    capability: _Bounds = {}
+    borrowing_limit: _Bounds = {}
+    lending_limit: _Bounds = {}
+    reclaimable: bool = True
+    state: str = "open"
+    removed: bool = False
+
+
+class _QueueFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of queues; `nodes` are passed over, so that the file of a cluster will do."""
+
+    queues: tuple[_Queue, ...]
+    nodes: Any = None
+
+
+_JOB_KEYS = {
+    "": JobSpec.__struct_fields__,
+    "roles": RoleSpec.__struct_fields__,
+    "selectors": SelectorSpec.__struct_fields__,
+    "tolerations": TolerationSpec.__struct_fields__,
+    "retry": RetrySpec.__struct_fields__,
+}
+_QUEUE_KEYS = {"": ("queues",), "queues": _Queue.__struct_fields__}
+_JOB_REMEDY = "see docs/jobs.md for every key"
+
+
+def read_text(file: BinaryIO, place: str) -> str:
+    """The text of a file that a user named.
+
+    Raises:
+        InputError: it is too large, or not UTF-8.
+    """
+    data = file.read(FILE_BYTES_MAX + 1)
+    if len(data) > FILE_BYTES_MAX:
+        raise InputError(place, f"it is larger than {FILE_BYTES_MAX} bytes", "split it")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(place, f"not UTF-8 text ({error})", "save it as UTF-8") from error
+
+
+def parse_jobs(text: str, place: str) -> list[JobLine]:
+    """The jobs of a text: lines of JSON if it begins with `{`, else one job in TOML.
+
+    Raises:
+        InputError: names the line, the key, its value and the remedy.
+    """
+    if not text.lstrip().startswith("{"):
+        return [JobLine(place, _job(_toml(text, place, _JOB_REMEDY), place))]
+    jobs = list(_json_jobs(text, place))
+    lines: dict[str, str] = {}
+    for job in jobs:
+        first = lines.setdefault(job.request.job, job.place)
+        if first != job.place:
+            raise InputError(
+                f"{job.place}: job",
+                f"{job.request.job!r} stands in {first} already",
+                "give every job a key of its own",
+            )
+    return jobs
+
+
+def parse_queues(text: str, place: str) -> list[QueueConfigured]:
+    """The queues of a TOML text: parents before their children, then removed ones, these last
+    with children before their parents.
+
+    Raises:
+        InputError: names the key, its value and the remedy.
+    """
+    document = _toml(text, place, "begin each queue with [[queues]] and name = ...")
+    file = _converted(document, _QueueFile, place, _QUEUE_KEYS, "see docs/jobs.md for every key")
+    tables = {}
+    for index, queue in enumerate(file.queues):
+        if queue.name in tables:
+            raise InputError(
+                f"{place}: queues[{index}].name",
+                f"{queue.name!r} stands above already",
+                "describe each queue once",
+            )
+        tables[queue.name] = (queue, f"{place}: queues[{index}]")
+    above = {name: {queue.parent} & tables.keys() for name, (queue, _) in tables.items()}
+    try:
+        ordered = [tables[name] for name in TopologicalSorter(above).static_order()]
+    except CycleError as error:
+        loop = " below ".join(error.args[1])
+        raise InputError(
+            f"{place}: queues", f"{loop} is a circle", "let one be at the top"
+        ) from None
+    kept = [entry for entry in ordered if not entry[0].removed]
+    removed = [entry for entry in reversed(ordered) if entry[0].removed]
+    return [_queue(queue, where) for queue, where in kept + removed]
+
+
+def _json_jobs(text: str, place: str) -> Iterator[JobLine]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        where = f"{place}:{number}"
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                where, f"this is no JSON ({error})", "write one job a line, as an object"
+            ) from error
+        if not isinstance(document, dict):
+            raise InputError(where, "this is no object", "write one job a line, as an object")
+        yield JobLine(where, _job(document, where))
+
+
+def _job(document: dict[str, Any], place: str) -> JobSubmitRequested:
+    request = _converted(document, JobSpec, place, _JOB_KEYS, _JOB_REMEDY).request(place)
+    defect = job_defect(request) or event_defect(request)
+    if defect:
+        field, _, rest = defect.partition(" is ")
+        problem, _, remedy = rest.rpartition("; ")
+        raise InputError(f"{place}: {field}", f"it is {problem}", remedy)
+    try:
+        encode_record(request)
+    except EncodeError as error:
+        raise InputError(place, str(error), _JOB_REMEDY) from error
+    return request
+
+
+def _toml(text: str, place: str, remedy: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(place, f"this is no TOML ({error})", remedy) from error
+
+
+def _converted(
+    document: dict[str, Any],
+    kind: type[_T],
+    place: str,
+    keys: Mapping[str, tuple[str, ...]],
+    remedy: str,
+) -> _T:
+    """The document as a struct, or the error that names the key."""
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        message = str(error).replace(" | null", "")  # absent is absent, no value of its own
+        defect = defect_of(document, message, keys)
+        raise InputError(
+            f"{place}: {defect.key or 'top level'}", defect.problem, defect.remedy or remedy
+        ) from error
+
+
+def _queue(queue: _Queue, place: str) -> QueueConfigured:
+    state = QUEUE_STATES.get(queue.state)
+    if state is None:
+        raise InputError(
+            f"{place}.state", f"it is {queue.state!r}", f"give one of {', '.join(QUEUE_STATES)}"
+        )
+    return QueueConfigured(
+        0,
+        "",
+        None,
+        queue.name,
+        queue.parent,
+        queue.weight,
+        queue.priority,
+        _amounts(queue.guarantee, f"{place}.guarantee"),
+        _amounts(queue.deserved, f"{place}.deserved"),
+        _amounts(queue.capability, f"{place}.capability"),
+        _amounts(queue.borrowing_limit, f"{place}.borrowing_limit"),
+        _amounts(queue.lending_limit, f"{place}.lending_limit"),
+        queue.reclaimable,
+        state,
+        queue.removed,
+    )
+
+
+def _amounts(bounds: _Bounds, place: str) -> tuple[Amount, ...]:
+    """Amounts by the kernel's names; whole cards as thousandths."""
+    if "cards" in bounds and "cards_milli" in bounds:
+        raise InputError(
+            f"{place}.cards_milli", f"it is {bounds['cards_milli']}, and cards is given", "give one"
+        )
+    return tuple(
+        Amount("cards_milli", count * CARD_MILLI) if name == "cards" else Amount(name, count)
+        for name, count in bounds.items()
+    )

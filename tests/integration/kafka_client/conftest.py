@@ -1,0 +1,25 @@
+"""A broker with topics for these tests, and a cell for each of them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from ganger.streams.kafka.admin import create
+from ganger.streams.kafka.settings import KafkaSettings
+from support.kafka import _run, skipped_where_missing
+from support.kafka_cells import PARTITIONS, KafkaCell, new_cell
+
+
+@pytest.fixture(scope="session")
+def settings() -> KafkaSettings:
+    """A broker with topics."""
+    with skipped_where_missing():
+        found = KafkaSettings(_run().cluster(1, ()).bootstrap)
+    create(found, partitions=PARTITIONS)
+    return found
+
+
+@pytest.fixture
+def cell(settings: KafkaSettings, unique_name: Callable[[str], str]) -> KafkaCell:
+    """A placed cell without a record."""
+    return new_cell(settings, unique_name("cell"))
