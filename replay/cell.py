@@ -10,13 +10,12 @@
 A start is reported at once and followed by no Tick.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from ganger.replay.executor import Executor
 from ganger.replay.faults import Disturbance, Faults, PodFailures
 from ganger.replay.machines import Machines, Mishap, timeline
-from ganger.replay.summary import Meter
+from ganger.replay.summary import Gauge
 from ganger.replay.traces.fields import NS_PER_S
 from ganger.replay.traces.model import TraceJob
 from ganger.replay.workload import Submissions
@@ -35,6 +34,9 @@ from ganger.streams.kernel.step import next_wake
 
 OPERATOR = "simulation"
 
+_NEVER_NS = 1 << 63
+"""Later than any time of a record."""
+
 _WAKES_MAX = 1000
 """Ticks in a row at one moment; a kernel that asks for more asks for ever."""
 
@@ -46,7 +48,7 @@ class VirtualCell:
         now_ns: virtual time.
         last_ns: time of the last submission or end.
         submitted_count: jobs submitted so far.
-        record_counts: records by type.
+        held: milli-cards in use over time.
     """
 
     def __init__(
@@ -74,13 +76,14 @@ class VirtualCell:
         """
         self.now_ns = self.last_ns = jobs[0].submit_ns
         self.submitted_count = 0
-        self.record_counts: defaultdict[type[Record], int] = defaultdict(int)
-        self.meter = Meter(jobs)
+        self.held = Gauge(self.now_ns)
         self._engine = engine
         self._state = engine.state
         self._intake = intake
         self._machines = machines
         self._jobs = jobs
+        self._submit_ns = self.now_ns  # of the next job
+        self._wake_ns: int | None = None  # as the kernel said last
         self._submissions = Submissions()
         failing = PodFailures(seed, faults.pod_failure_milli) if faults.pod_failure_milli else None
         self._executor = Executor(
@@ -91,21 +94,23 @@ class VirtualCell:
         self._disturbance = Disturbance(faults, seed) if faults.disturbs else None
         self._mishaps: list[Mishap] = timeline(faults, machines, self.now_ns)
         self._unheard: dict[str, bool] = {}  # nodes that are away and not yet found lost
+        self._is_troubled = self._disturbance is not None or bool(self._mishaps)
+        # bound once: asking for every input whether it can be held up would cost more
+        self._deliver = self._accept if self._disturbance is None else self._send
 
     def take(self, record: Record) -> None:
         """One ledger record through the kernel, its decisions to those who carry them out."""
-        self.record_counts[record.__class__] += 1
         decisions = self._engine.ahead(record)
         if decisions:
-            self.meter.observe(decisions)
             starts = self._executor.observe(decisions, self.now_ns)
             if starts:
                 self._deliver(starts)
 
     def tick(self) -> None:
         """Let the time be now, and a cycle run."""
-        self.take(Tick(self.now_ns, "", None, self._state.epoch, True))
-        self.meter.held.set(self.now_ns, self._state.used[CARDS])
+        now_ns, state = self.now_ns, self._state
+        self.take(Tick(now_ns, "", None, state.epoch, True))
+        self.held.set(now_ns, state.used[CARDS])
 
     def beat(self, nodes: Iterable[str] | None = None) -> None:
         """Heartbeats of these nodes, by default of all that are not away, in one frame."""
@@ -113,8 +118,14 @@ class VirtualCell:
             nodes = [node for node in self._machines.reports if not self._executor.is_away(node)]
         handled = {node: self._executor.handled_seq(node) for node in nodes}
         self._accept(
-            self._machines.heartbeat(self.now_ns, handled, self._executor.alive(), handled)
+            [self._machines.heartbeat(self.now_ns, handled, self._executor.alive(), handled)]
         )
+
+    def begin(self) -> None:
+        """The end of the set-up: all nodes are heard, and a cycle runs."""
+        self.beat()
+        self.tick()
+        self._wake()
 
     def advance(self) -> bool:
         """Go to the next moment and let all of it happen; False when nothing is left to happen."""
@@ -123,9 +134,11 @@ class VirtualCell:
             return False
         assert at_ns >= self.now_ns, (at_ns, self.now_ns)
         self.now_ns = at_ns
-        self._submit()
+        if self._submit_ns <= at_ns:
+            self._submit()
         self._end()
-        if self._mishaps or self._unheard:
+        if self._is_troubled:
+            self._arrive()
             self._befall()
         self._wake()
         return True
@@ -135,10 +148,20 @@ class VirtualCell:
     def _next_ns(self) -> int | None:
         """The next moment at which anything happens; None: never, or nothing that matters."""
         next_ns = self._executor.due()
-        if self.submitted_count < len(self._jobs):
-            submit_ns = self._jobs[self.submitted_count].submit_ns
-            if next_ns is None or submit_ns < next_ns:
-                next_ns = submit_ns
+        submit_ns = self._submit_ns
+        if submit_ns != _NEVER_NS and (next_ns is None or submit_ns < next_ns):
+            next_ns = submit_ns
+        if self._is_troubled:
+            next_ns = self._next_trouble_ns(next_ns)
+        if next_ns is None and not self._state.waiting_count:
+            return None
+        wake_ns = self._wake_ns
+        if wake_ns is not None and (next_ns is None or wake_ns < next_ns):
+            return wake_ns
+        return next_ns
+
+    def _next_trouble_ns(self, next_ns: int | None) -> int | None:
+        """The same with all that goes wrong, which matters only while a job waits or runs."""
         if self._disturbance is not None:
             next_ns = _earlier(next_ns, self._disturbance.due())
         state = self._state
@@ -148,57 +171,64 @@ class VirtualCell:
             next_ns = _earlier(next_ns, self._mishaps[-1].at_ns)
         if self._unheard:
             next_ns = _earlier(next_ns, self._intake.next_loss_ns())
-        if next_ns is None and not state.waiting_count:
-            return None
-        wake_ns = next_wake(state)
-        return next_ns if wake_ns is None else _earlier(next_ns, max(wake_ns, self.now_ns))
+        return next_ns
 
     # ---- what ------------------------------------------------------------------------------------
 
     def _submit(self) -> None:
         jobs, now_ns = self._jobs, self.now_ns
-        while self.submitted_count < len(jobs):
+        while self._submit_ns <= now_ns:
             job = jobs[self.submitted_count]
-            if job.submit_ns > now_ns:
-                return
+            self.submitted_count = after = self.submitted_count + 1
+            self._submit_ns = jobs[after].submit_ns if after < len(jobs) else _NEVER_NS
             self.last_ns = now_ns
-            self.submitted_count += 1
             self._deliver([self._submissions.request(job)])
             self.tick()
 
     def _end(self) -> None:
-        """Ends that are due, and inputs that were under way, each followed by a Tick."""
-        executor = self._executor
-        while (due_ns := executor.due()) is not None and due_ns <= self.now_ns:
-            facts = executor.take(self.now_ns)
-            self.last_ns = self.now_ns
+        """Ends that are due, each followed by a Tick."""
+        take, now_ns = self._executor.take, self.now_ns
+        while (facts := take(now_ns)) is not None:
+            self.last_ns = now_ns
             if facts and self._deliver(facts):
                 self.tick()
+
+    def _arrive(self) -> None:
+        """Inputs that were under way; a Tick after each that could make room for others."""
         if self._disturbance is None:
             return
         for record in self._disturbance.take(self.now_ns):
-            self._accept(record)
+            self._accept([record])
             if not isinstance(record, PodStarted):
                 self.tick()
 
-    def _deliver(self, inputs: list[Record]) -> bool:
-        """Send inputs on their way to the intake; whether any arrived now."""
-        if self._disturbance is not None:
-            inputs = self._disturbance.send(inputs, self.now_ns)
+    def _accept(self, inputs: list[Record]) -> list[Record]:
+        """Inputs that arrive now, one after the other; returns them."""
+        accept, now_ns = self._intake.accept, self.now_ns
         for record in inputs:
-            self._accept(record)
-        return bool(inputs)
+            for accepted in accept(record, now_ns):
+                self.take(accepted)
+        return inputs
 
-    def _accept(self, record: Record) -> None:
-        for accepted in self._intake.accept(record, self.now_ns):
-            self.take(accepted)
+    def _send(self, inputs: list[Record]) -> list[Record]:
+        """Inputs that may arrive late, twice or in another order; returns those that arrive now."""
+        assert self._disturbance is not None
+        return self._accept(self._disturbance.send(inputs, self.now_ns))
 
     def _wake(self) -> None:
+        """Ticks for which the kernel asks now; when it wants the next one."""
+        wake_ns = next_wake(self._state)
+        if wake_ns is not None and wake_ns <= self.now_ns:
+            wake_ns = self._wake_again()
+        self._wake_ns = wake_ns
+
+    def _wake_again(self) -> int | None:
+        """Ticks until the kernel asks for none now; when it wants the next one."""
         for _ in range(_WAKES_MAX):
+            self.tick()
             wake_ns = next_wake(self._state)
             if wake_ns is None or wake_ns > self.now_ns:
-                return
-            self.tick()
+                return wake_ns
         raise RuntimeError(f"the kernel asks again and again to be woken at {self.now_ns} ns")
 
     def _befall(self) -> None:
@@ -232,7 +262,7 @@ class VirtualCell:
         alive = self._executor.alive()
         handled = {node: self._executor.handled_seq(node)}
         starts = self._executor.come_back(node, self.now_ns, is_rebooted=mishap.is_hard)
-        self._accept(self._machines.heartbeat(self.now_ns, (node,), alive, handled))
+        self._accept([self._machines.heartbeat(self.now_ns, (node,), alive, handled)])
         self._deliver(starts)
 
     def _fail_card(self, mishap: Mishap) -> None:
@@ -249,13 +279,13 @@ class VirtualCell:
     def _cordon(self, mishap: Mishap) -> None:
         event_id = f"{mishap.kind}/{mishap.order}"
         if mishap.is_hard:
-            self._accept(NodeDrained(self.now_ns, event_id, None, mishap.node, OPERATOR, 0))
+            self._accept([NodeDrained(self.now_ns, event_id, None, mishap.node, OPERATOR, 0)])
         else:
-            self._accept(NodeCordoned(self.now_ns, event_id, None, mishap.node, OPERATOR))
+            self._accept([NodeCordoned(self.now_ns, event_id, None, mishap.node, OPERATOR)])
 
     def _uncordon(self, mishap: Mishap) -> None:
         event_id = f"{mishap.kind}/{mishap.order}"
-        self._accept(NodeUncordoned(self.now_ns, event_id, None, mishap.node, OPERATOR))
+        self._accept([NodeUncordoned(self.now_ns, event_id, None, mishap.node, OPERATOR)])
 
 
 def _earlier(one_ns: int | None, other_ns: int | None) -> int | None:

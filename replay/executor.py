@@ -12,6 +12,9 @@ all that it held is gone without a word.
 
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
+from itertools import count
+
+from msgspec import Struct
 
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, FailureKind
@@ -36,33 +39,19 @@ _NEVER_NS = -1
 _AttemptKey = tuple[str, int, int]
 
 
-class _Attempt:
+class _Attempt(Struct, gc=False):
     """One run of a pod."""
 
-    __slots__ = (
-        "attempt",
-        "due_ns",
-        "end_ns",
-        "fails",
-        "is_evicted",
-        "is_over",
-        "job",
-        "node",
-        "order",
-        "pod",
-    )
-
-    def __init__(self, job: str, pod: int, attempt: int, node: str, order: int) -> None:
-        self.job = job
-        self.pod = pod
-        self.attempt = attempt
-        self.node = node
-        self.order = order  # of starts, over all attempts
-        self.end_ns = _NEVER_NS  # when it ends by itself
-        self.fails = False  # how it then ends
-        self.is_evicted = False
-        self.is_over = False  # ended where nobody hears of it
-        self.due_ns = _NEVER_NS  # when its end is to be reported
+    job: str
+    pod: int
+    attempt: int
+    node: str
+    order: int  # of starts, over all attempts
+    end_ns: int  # when it ends by itself
+    due_ns: int  # when its end is to be reported
+    fails: bool  # how it ends by itself
+    is_evicted: bool = False
+    is_over: bool = False  # ended where nobody hears of it
 
 
 class _Away:
@@ -94,7 +83,7 @@ class Executor:
         self._run_ns = run_ns
         self._grace_ns = grace_ns
         self._failing = failing
-        self._order = 0
+        self._orders = count(1)
         self._live: dict[_AttemptKey, _Attempt] = {}  # in order of starts
         self._ends: list[tuple[int, int, _Attempt]] = []  # heap; stale where due_ns differs
         self._handled: dict[str, int] = {}  # node -> cause of its last decision
@@ -104,17 +93,19 @@ class Executor:
         """Carry decisions out; the facts that are true at once: `PodStarted` of what was placed."""
         facts: list[Record] = []
         for decision in decisions:
+            node = decision.node
+            if not node:  # nothing that a node carries out
+                continue
             kind = decision.kind
             if kind is _ALLOCATE or kind is _BACKFILL:
                 if self._away and self._waits(decision):
                     continue
-                self._handled[decision.node] = decision.cause_seq
-                attempt = self._place(decision, now_ns)
-                facts.append(_started(attempt, now_ns))
+                self._handled[node] = decision.cause_seq
+                facts.append(self._place(decision, now_ns))
             elif kind is _EVICT:
                 if self._away and self._waits(decision):
                     continue
-                self._handled[decision.node] = decision.cause_seq
+                self._handled[node] = decision.cause_seq
                 self._evict(decision, now_ns)
         return facts
 
@@ -128,29 +119,29 @@ class Executor:
             heappop(ends)
         return None
 
-    def take(self, now_ns: int) -> list[Record]:
+    def take(self, now_ns: int) -> list[Record] | None:
         """The facts of one end that is due: of all pods of one job that end at one instant.
 
-        Empty if nothing is due, or if it happened where nobody hears of it.
+        None if nothing is due; empty if it happened where nobody hears of it.
         """
         ends = self._ends
-        facts: list[Record] = []
+        facts: list[Record] | None = None
         job, first_ns = "", 0
-        while ends:
+        while ends and ends[0][0] <= now_ns:
             due_ns, _, attempt = ends[0]
-            if attempt.due_ns != due_ns:
-                heappop(ends)
-                continue
-            if due_ns > now_ns or (facts and (attempt.job != job or due_ns != first_ns)):
-                break
+            if attempt.due_ns == due_ns:
+                if facts is None:
+                    facts = []
+                elif facts and (attempt.job != job or due_ns != first_ns):
+                    break
+                if self._away and attempt.node in self._away:
+                    attempt.due_ns = _NEVER_NS
+                    attempt.is_over = True
+                    self._away[attempt.node].ended.append(attempt)
+                else:
+                    job, first_ns = attempt.job, due_ns
+                    facts.append(self._end(attempt, now_ns))
             heappop(ends)
-            if self._away and attempt.node in self._away:
-                attempt.due_ns = _NEVER_NS
-                attempt.is_over = True
-                self._away[attempt.node].ended.append(attempt)
-                continue
-            job, first_ns = attempt.job, due_ns
-            facts.append(self._end(attempt, now_ns))
         return facts
 
     def leave(self, node: str, *, is_powered_off: bool) -> None:
@@ -181,9 +172,9 @@ class Executor:
             if decision.kind is _EVICT:
                 self._evict(decision, now_ns)
                 continue
-            attempt = self._place(decision, now_ns)
-            if (attempt.job, attempt.pod, attempt.attempt) not in evicted:
-                facts.append(_started(attempt, now_ns))
+            fact = self._place(decision, now_ns)
+            if (decision.job, decision.pod, decision.attempt) not in evicted:
+                facts.append(fact)
         return facts
 
     def is_away(self, node: str) -> bool:
@@ -210,20 +201,23 @@ class Executor:
         away.decisions.append(decision)
         return True
 
-    def _place(self, decision: Decision, now_ns: int) -> _Attempt:
-        key = (decision.job, decision.pod, decision.attempt)
-        self._order = order = self._order + 1
-        attempt = self._live[key] = _Attempt(*key, decision.node, order)
-        run_ns = self._run_ns[decision.job]
+    def _place(self, decision: Decision, now_ns: int) -> PodStarted:
+        """Begin an attempt; the fact that it started."""
+        job, pod, attempt, node = decision.job, decision.pod, decision.attempt, decision.node
+        run_ns = self._run_ns[job]
+        fails = False
         if self._failing is not None:
-            failed_ns = self._failing(*key, run_ns)
+            failed_ns = self._failing(job, pod, attempt, run_ns)
             if failed_ns is not None:
                 run_ns = failed_ns
-                attempt.fails = True
+                fails = True
+        end_ns = now_ns + run_ns if run_ns >= 0 else _NEVER_NS
+        order = next(self._orders)
+        run = _Attempt(job, pod, attempt, node, order, end_ns, end_ns, fails)
+        self._live[job, pod, attempt] = run
         if run_ns >= 0:
-            attempt.end_ns = attempt.due_ns = now_ns + run_ns
-            heappush(self._ends, (attempt.due_ns, order, attempt))
-        return attempt
+            heappush(self._ends, (end_ns, order, run))
+        return PodStarted(now_ns, "", None, job, pod, attempt, node, now_ns)
 
     def _evict(self, decision: Decision, now_ns: int) -> None:
         """Begin to end an attempt, unless it ends by itself before its grace is over."""
@@ -240,23 +234,16 @@ class Executor:
         heappush(self._ends, (due_ns, attempt.order, attempt))
 
     def _end(self, attempt: _Attempt, now_ns: int) -> Record:
-        key = (attempt.job, attempt.pod, attempt.attempt)
-        del self._live[key]
+        job, pod, number, end_ns = attempt.job, attempt.pod, attempt.attempt, attempt.end_ns
+        del self._live[job, pod, number]
         attempt.due_ns = _NEVER_NS
         if attempt.is_evicted:
-            return PodReleased(now_ns, "", None, *key, now_ns)
+            return PodReleased(now_ns, "", None, job, pod, number, now_ns)
         if attempt.fails:
-            return PodFailed(
-                now_ns, "", None, *key, FailureKind.ERROR, 1, "simulated failure", attempt.end_ns
-            )
-        return PodSucceeded(now_ns, "", None, *key, attempt.end_ns)
+            why = "simulated failure"
+            return PodFailed(now_ns, "", None, job, pod, number, FailureKind.ERROR, 1, why, end_ns)
+        return PodSucceeded(now_ns, "", None, job, pod, number, end_ns)
 
     def _forget(self, node: str) -> None:
         for key in [key for key, attempt in self._live.items() if attempt.node == node]:
             self._live.pop(key).due_ns = _NEVER_NS
-
-
-def _started(attempt: _Attempt, now_ns: int) -> PodStarted:
-    return PodStarted(
-        now_ns, "", None, attempt.job, attempt.pod, attempt.attempt, attempt.node, now_ns
-    )

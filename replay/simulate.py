@@ -24,10 +24,11 @@ from ganger.replay.cluster import ClusterSpec
 from ganger.replay.faults import NONE, Faults
 from ganger.replay.machines import Machines
 from ganger.replay.retrace import RetracedLog
-from ganger.replay.summary import Summary, mean, named_counts, waits_of
+from ganger.replay.summary import Meter, Summary, mean, named_counts, waits_of
 from ganger.replay.traces.model import Trace, TraceJob
 from ganger.replay.traces.source import InputError
 from ganger.replay.workload import queues_of
+from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase
 from ganger.schemas.records import (
     FlagEnabled,
@@ -131,8 +132,10 @@ def run(
         engine = Engine.create(records, decisions, snapshots)
         intake = Intake(CELL, CELL, pause_ns=None)
         cell = VirtualCell(engine, intake, machines, jobs, seed=seed, faults=faults)
-        _Run(engine, intake, cell, jobs, on_progress).all(policy, cluster, records)
-    return _summary(engine, cell, cluster, time.process_time() - cpu, time.perf_counter() - wall)
+        whole = _Run(engine, intake, cell, jobs, on_progress)
+        whole.all(policy, cluster, records)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    return _summary(engine, cell, whole.meter, cluster, cpu, wall)
 
 
 class _Run:
@@ -150,18 +153,17 @@ class _Run:
         self._intake = intake
         self._cell = cell
         self._jobs = jobs
+        self.meter = Meter(jobs)
         self._on_progress = on_progress
-        self._committed_seq = 0
         self._checkpoint_seq = CHECKPOINT_RECORDS
+        engine.on_commit = self._after_commit
 
     def all(self, policy: PolicyConfigured, cluster: ClusterSpec, ledger: Log) -> None:
         """Set the cell up, let everything happen, seal."""
         self._set_up(policy, cluster)
         while self._cell.advance():
-            if self._engine.committed_seq != self._committed_seq:
-                self._after_commit()
+            pass
         self._seal(ledger)
-        self._after_commit()
 
     def _set_up(self, policy: PolicyConfigured, cluster: ClusterSpec) -> None:
         """All that comes before the first job, at the time of its submission."""
@@ -173,9 +175,7 @@ class _Run:
         for request in _requests(policy, cluster, self._jobs, now_ns):
             for record in self._intake.accept(request, now_ns):
                 cell.take(record)
-        cell.beat()
-        cell.tick()
-        assert not cell.meter.decision_counts[DecisionKind.REJECT], "the kernel refused a set-up"
+        cell.begin()
 
     def _seal(self, ledger: Log) -> None:
         """Write that the run is over; only once every decision before is published."""
@@ -196,20 +196,19 @@ class _Run:
         engine.commit()
         engine.save_checkpoint()
 
-    def _after_commit(self) -> None:
+    def _after_commit(self, records: Sequence[bytes], decisions: Sequence[Decision]) -> None:
         engine = self._engine
+        self.meter.observe(records, decisions)
         if engine.committed_seq >= self._checkpoint_seq:
-            engine.commit()
             engine.save_checkpoint()
             self._checkpoint_seq += CHECKPOINT_RECORDS
-        self._committed_seq = engine.committed_seq
         if self._on_progress is not None:
             cell = self._cell
             self._on_progress(
                 Progress(
                     len(self._jobs),
                     cell.submitted_count,
-                    cell.meter.ended_count,
+                    self.meter.ended_count,
                     engine.committed_seq,
                     engine.decision_count,
                     cell.now_ns,
@@ -255,13 +254,12 @@ def _waiting(state: State) -> list[str]:
 
 
 def _summary(
-    engine: Engine, cell: VirtualCell, cluster: ClusterSpec, cpu: float, wall: float
+    engine: Engine, cell: VirtualCell, meter: Meter, cluster: ClusterSpec, cpu: float, wall: float
 ) -> Summary:
-    meter = cell.meter
     starts = meter.starts()
     waits = waits_of(starts)
     waiting = _waiting(engine.state)
-    utilisation, series = meter.utilisation(cluster.card_count, cell.last_ns)
+    utilisation, series = meter.utilisation(cell.held, cluster.card_count, cell.last_ns)
     return Summary(
         jobs=cell.submitted_count,
         decisions=engine.decision_count,
@@ -279,15 +277,13 @@ def _summary(
         ended=named_counts({reason.name: count for reason, count in meter.ended.items()}),
         waiting=len(waiting),
         waiting_job=waiting[0] if waiting else "",
-        record_counts=named_counts(
-            {kind.__name__: count for kind, count in cell.record_counts.items()}
-        ),
+        record_counts=named_counts(meter.record_counts),
         decision_counts=named_counts(
-            {DecisionKind(kind).name: count for kind, count in enumerate(meter.decision_counts)}
+            {kind.name: count for kind, count in meter.decision_counts.items()}
         ),
         first_ns=meter.first_ns,
         last_ns=cell.last_ns,
-        bin_ns=meter.held.bin_ns,
+        bin_ns=cell.held.bin_ns,
         series=series,
         starts=starts,
     )

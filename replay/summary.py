@@ -8,8 +8,10 @@
   the whole cluster times the span from the first submission to the last event.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import ceil
+from operator import attrgetter, itemgetter
 from statistics import fmean, median
 from typing import NamedTuple
 
@@ -20,11 +22,11 @@ from ganger.replay.traces.model import TraceJob
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Tier
 from ganger.schemas.reasons import Reason
+from ganger.schemas.registry import LEDGER_ENTRIES, frame_header
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _ALLOCATE = DecisionKind.ALLOCATE
 _BACKFILL = DecisionKind.BACKFILL
-_CYCLE_CLOSED = DecisionKind.CYCLE_CLOSED
 _EVICT = DecisionKind.EVICT
 _FINISH = DecisionKind.FINISH
 _REJECT = DecisionKind.REJECT
@@ -82,28 +84,25 @@ class Gauge:
 
     def __init__(self, start_ns: int) -> None:
         """Starts at 0."""
-        self.integral = 0  # count x ns
         self.bin_ns = NS_PER_S
-        self.bins = [0]  # integrals
+        self.bins = [0]  # integrals, count x ns
         self._start_ns = self._now_ns = start_ns
         self._bin_end_ns = start_ns + self.bin_ns
         self._value = 0
 
-    def set(self, now_ns: int, value: int) -> None:
-        """The count is `value` from now on."""
-        if value != self._value:
-            self.reach(now_ns)
-            self._value = value
+    @property
+    def integral(self) -> int:
+        """The integral up to the last `set`, count x ns."""
+        return sum(self.bins)
 
-    def reach(self, now_ns: int) -> None:
-        """Count up to now. Until this or `set` is called, what did not change is not counted."""
-        held = self._value
+    def set(self, now_ns: int, value: int) -> None:
+        """The count is `value` from now on; up to now it was what it was."""
         if now_ns > self._now_ns:
-            self.integral += held * (now_ns - self._now_ns)
             while now_ns > self._bin_end_ns:
                 self._fill_bin()
-            self.bins[-1] += held * (now_ns - self._now_ns)
+            self.bins[-1] += self._value * (now_ns - self._now_ns)
             self._now_ns = now_ns
+        self._value = value
 
     def _fill_bin(self) -> None:
         """Complete the last bin and begin the next, or make all bins twice as long."""
@@ -120,41 +119,56 @@ class Gauge:
         self.bins.append(0)
 
 
+_NAMES = {frame_header(entry.schema_id): entry.name for entry in LEDGER_ENTRIES}
+_header_of = itemgetter(slice(len(next(iter(_NAMES)))))
+_kind_of = attrgetter("kind")
+
+
 class Meter:
-    """Watches the decisions of a run."""
+    """Counts the records and watches the decisions of a run, group by group."""
 
     def __init__(self, jobs: Sequence[TraceJob]) -> None:
         """`jobs`: of the whole run, at least one, in order of submission."""
-        self.decision_counts = [0] * len(DecisionKind)  # by the kind's number
-        self.ended: dict[Reason, int] = {}
-        self.held = Gauge(jobs[0].submit_ns)  # milli-cards
-        self.ended_count = 0
+        self.decision_counts: Counter[DecisionKind] = Counter()
+        self.ended: Counter[Reason] = Counter()
         self.first_ns = jobs[0].submit_ns
         self._jobs = jobs
-        self._missing = {job.id: sum(pods.count for pods in job.pods) for job in jobs}
+        self._headers: Counter[bytes] = Counter()
+        self._missing = {job.id: sum([pods.count for pods in job.pods]) for job in jobs}
         self._starts: dict[str, tuple[int, Tier]] = {}
 
-    def observe(self, decisions: Iterable[Decision]) -> None:
-        """Take note of decisions, in their order."""
-        counts = self.decision_counts
+    @property
+    def ended_count(self) -> int:
+        """Jobs that ended or were refused."""
+        return self.ended.total()
+
+    @property
+    def record_counts(self) -> dict[str, int]:
+        """Records by type."""
+        return {_NAMES[header]: count for header, count in self._headers.items()}
+
+    def observe(self, records: Iterable[bytes], decisions: Sequence[Decision]) -> None:
+        """Take note of what was committed: payloads of records, and decisions, in their order."""
+        self._headers.update(map(_header_of, records))
+        self.decision_counts.update(map(_kind_of, decisions))
+        missing = self._missing
         for decision in decisions:
-            kind = decision.kind
-            counts[kind] += 1
-            if kind is _CYCLE_CLOSED:  # of no job
+            job = decision.job
+            if not job:
                 continue
+            kind = decision.kind
             if kind is _ALLOCATE or kind is _BACKFILL:
-                missing = self._missing.get(decision.job, 0)
-                if missing == 1:
-                    del self._missing[decision.job]
-                    self._starts[decision.job] = (decision.time_ns, decision.tier)
-                elif missing:
-                    self._missing[decision.job] = missing - 1
+                count = missing.get(job, 0)
+                if count == 1:
+                    del missing[job]
+                    self._starts[job] = (decision.time_ns, decision.tier)
+                elif count:
+                    missing[job] = count - 1
             elif kind is _EVICT:
-                if decision.job in self._missing:
-                    self._missing[decision.job] += 1
+                if job in missing:
+                    missing[job] += 1
             elif kind is _FINISH or _refuses_job(decision):
-                self.ended[decision.reason] = self.ended.get(decision.reason, 0) + 1
-                self.ended_count += 1
+                self.ended[decision.reason] += 1
 
     def starts(self) -> tuple[Start, ...]:
         """Starts of the jobs that did start, in order of submission."""
@@ -173,10 +187,14 @@ class Meter:
             if job.run_ns >= 0 and job.id in waits
         ]
 
-    def utilisation(self, cards: int, last_ns: int) -> tuple[float, tuple[float, ...]]:
-        """Over the whole span, and per bin of `held.bin_ns`, up to `last_ns`."""
-        held = self.held
-        held.reach(last_ns)
+    def utilisation(self, held: Gauge, cards: int, last_ns: int) -> tuple[float, tuple[float, ...]]:
+        """Over the whole span, and per bin of `held.bin_ns`, up to `last_ns`.
+
+        Args:
+            held: milli-cards in use, from the first submission on.
+            cards: of the cluster.
+            last_ns: time of the last event.
+        """
         held.set(last_ns, 0)
         span_ns = last_ns - self.first_ns
         capacity = cards * CARD_MILLI

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from ganger.schemas import enums, records, rows
+from ganger.schemas import enums, parts, records, rows
 from ganger.schemas.decisions import Decision
 from ganger.schemas.reasons import Reason
 
@@ -13,14 +13,26 @@ ENUMS: dict[str, type[IntEnum]] = {
     for enum in (
         enums.BackfillPreference,
         enums.CardHealth,
+        enums.Communication,
         enums.DecisionKind,
+        enums.Estimates,
         enums.FailureKind,
+        enums.FlavorPreference,
+        enums.FlavorSearch,
+        enums.IdleClass,
         enums.IslandPolicy,
+        enums.JobAction,
+        enums.LimitAction,
+        enums.LimitScope,
+        enums.PodEvent,
+        enums.QueueOrder,
         enums.QueueState,
         enums.SelectorOperator,
         enums.TaintEffect,
         enums.Tier,
         enums.TolerationOperator,
+        enums.Tri,
+        enums.VictimRule,
         Reason,
     )
 }
@@ -41,25 +53,37 @@ STRUCTS: dict[str, type[Struct]] = {
     **{
         part.__name__: part
         for part in (
+            parts.Affinity,
+            parts.Amount,
+            parts.AttemptRef,
+            parts.Budget,
+            parts.CardRun,
+            parts.CardSpan,
+            parts.EventAction,
+            parts.FlavorChoice,
+            parts.FlavorQuota,
+            parts.GroupLimit,
+            parts.Interval,
+            parts.Label,
+            parts.Limit,
+            parts.NodeReport,
+            parts.PodGroup,
+            parts.PodRequest,
+            parts.QuotaBound,
+            parts.ResourceGroup,
+            parts.RetryPolicy,
+            parts.Role,
+            parts.RoleScale,
+            parts.Selector,
+            parts.Source,
+            parts.Taint,
+            parts.Toleration,
+            parts.Topology,
             records.ActionConfig,
-            records.Amount,
             records.Argument,
-            records.AttemptRef,
-            records.CardRun,
-            records.CardSpan,
-            records.Label,
-            records.NodeReport,
-            records.PodRequest,
             records.PolicyConfig,
             records.PolicyTier,
             records.PriorityClass,
-            records.RetryPolicy,
-            records.Role,
-            records.RoleScale,
-            records.Selector,
-            records.Source,
-            records.Taint,
-            records.Toleration,
         )
     },
 }

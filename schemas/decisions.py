@@ -6,9 +6,9 @@ empty value ("" , -1 for `pod`, 0, (), b"").
 
 from msgspec import Struct
 
-from ganger.schemas.enums import DecisionKind, Tier
+from ganger.schemas.enums import DecisionKind, Estimates, IdleClass, Tier
+from ganger.schemas.parts import CardSpan, FlavorChoice
 from ganger.schemas.reasons import Reason
-from ganger.schemas.records import CardSpan
 
 
 class Decision(Struct, gc=False):
@@ -44,5 +44,21 @@ class Decision(Struct, gc=False):
     evicted_count: int  # CYCLE_CLOSED
     waiting_count: int  # CYCLE_CLOSED: jobs that wait after it
     digest: bytes  # CYCLE_CLOSED: state digest, 16 bytes
+    queue: str = ""  # whose rule or limit it was
+    rule: str = ""  # policy that decided
+    start_ns: int = 0  # when it is to start: promised, shadow time or gather time
+    start_late_ns: int = 0  # by then with a probability of nine in ten
+    until_ns: int = 0  # end of the claim, reservation, notice or backoff
+    estimate_ns: int = 0  # runtime that the decision counts with
+    estimate_source: Estimates = Estimates.UNKNOWN
+    margin_ns: int = 0  # added to the estimate before it was called safe
+    protect_ns: int = 0  # protection window, counted from the attempt's first run
+    hold_ns: int = 0  # how long the cards are expected to be kept
+    risk_milli: int = 0  # probability of preemption
+    idle: IdleClass = IdleClass.UNKNOWN
+    count: int = 0  # pods admitted, or reserved for
+    order: int = 0  # place of this victim among those of its taker, from 1
+    considered: int = 0  # candidates that were looked at
+    flavors: tuple[FlavorChoice, ...] = ()
     chain: bytes = b""
     body: bytes = b""

@@ -43,6 +43,22 @@ _OFTEN_EQUAL: dict[str, tuple[tuple[str, ...], ...]] = {
             "retry",
             "ttl_ns",
             "held",
+            "groups",
+            "topology",
+            "budget",
+            "start_request",
+            "preempts",
+            "preemptable",
+            "priority_boost",
+            "protected_ns",
+            "grace_ns",
+            "actions",
+            "restarts_max",
+            "min_success",
+            "spot",
+            "notice_ns",
+            "communication",
+            "on_limit",
         ),
     ),
 }
@@ -50,6 +66,26 @@ _OFTEN_EQUAL: dict[str, tuple[tuple[str, ...], ...]] = {
 
 _OFTEN_EMPTY = ("event_id", "source")
 """Neighbouring fields of records that are often both empty: a zero byte each."""
+
+_DECISION_REST = (
+    "queue",
+    "rule",
+    "start_ns",
+    "start_late_ns",
+    "until_ns",
+    "estimate_ns",
+    "estimate_source",
+    "margin_ns",
+    "protect_ns",
+    "hold_ns",
+    "risk_milli",
+    "idle",
+    "count",
+    "order",
+    "considered",
+    "flavors",
+)
+"""Neighbouring fields of decisions that are mostly all empty: a zero byte each."""
 
 _UNZIG = tuple((z >> 1) ^ -(z & 1) for z in range(128))
 _SEVEN_BITS = tuple(byte & 127 for byte in range(256))
@@ -344,8 +380,11 @@ class _Generator:
     def fields(self, schema: Schema) -> tuple[list[str], str]:
         """Statements that read all fields of a record, and its constructor's arguments."""
         lines: list[str] = []
+        values: list[str] = []
         name, fields = schema["name"], schema["fields"]
         runs = {run[0]: run for run in _OFTEN_EQUAL.get(name, ())}
+        if name == "Decision":
+            runs[_DECISION_REST[0]] = _DECISION_REST
         if name in RECORDS:
             runs.setdefault(_OFTEN_EMPTY[0], _OFTEN_EMPTY)
         number = 0
@@ -362,16 +401,22 @@ class _Generator:
                     raise ValueError(f"{name}: {run} are no neighbours; see _OFTEN_EQUAL")
                 if run is _OFTEN_EMPTY:
                     read = _or_empty(variables, read)
+                elif run is _DECISION_REST:
+                    read = self.or_defaults(fields[number : number + len(run)], variables, read)
                 else:
-                    read = self.run(
-                        f"run_{name}_{run[0]}", variables, read, number + len(run) == len(fields)
-                    )
+                    is_last = number + len(run) == len(fields)
+                    read = self.run(f"run_{name}_{run[0]}", variables, read, is_last)
+                    if is_last:
+                        variables = ["*j"]
             lines += read
+            values += variables
             number += len(run)
-        return lines, ", ".join(f"v{number}" for number in range(len(fields)))
+        return lines, ", ".join(values)
 
     def run(self, name: str, variables: list[str], read: list[str], is_last: bool) -> list[str]:
-        """Statements that find the values of a run by their bytes, or `read` them."""
+        """Statements that find the values of a run by their bytes, or `read` them. Those of a last
+        run are left in `j` together.
+        """
         values = ", ".join(variables)
         reader = self.compile(name, "i", read, f"({values}), i")
         if not is_last:
@@ -384,8 +429,22 @@ class _Generator:
             f"j = known_{name}(p[i:])",
             "if j is None:",
             f"    j = {name}(p, i)",
-            f"{values} = j",
             "i = len(p)",
+        ]
+
+    def or_defaults(
+        self, fields: list[dict[str, Any]], variables: list[str], read: list[str]
+    ) -> list[str]:
+        """Statements that pass over fields of a zero byte each, or else `read` them."""
+        empty = b"\0" * len(fields)
+        reader = self.compile("defaults", "i", read, f"({', '.join(variables)}), i")
+        self.names["DEFAULTS"] = reader(empty, 0)[0]
+        return [
+            f"if p.startswith({empty!r}, i):",
+            f"    {', '.join(variables)} = DEFAULTS",
+            f"    i += {len(fields)}",
+            "else:",
+            *(f"    {line}" for line in read),
         ]
 
     def field(self, record: str, field: dict[str, Any], variable: str) -> list[str]:

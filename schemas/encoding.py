@@ -61,6 +61,22 @@ DECISION_LAYOUTS: dict[int, tuple[str, ...]] = {
         "evicted_count",
         "waiting_count",
         "digest",
+        "queue",
+        "rule",
+        "start_ns",
+        "start_late_ns",
+        "until_ns",
+        "estimate_ns",
+        "estimate_source",
+        "margin_ns",
+        "protect_ns",
+        "hold_ns",
+        "risk_milli",
+        "idle",
+        "count",
+        "order",
+        "considered",
+        "flavors",
     ),
 }
 """Fields that the decision chain hashes, by layout number; released layouts never change."""
@@ -82,6 +98,39 @@ _EMPTY_TOGETHER: dict[str, tuple[tuple[str, ...], ...]] = {
         ("protected_until_ns", "for_job"),
         ("asked", "free", "limit"),
         ("started_count", "evicted_count", "waiting_count", "digest"),
+        DECISION_LAYOUTS[1][DECISION_LAYOUTS[1].index("queue") :],
+    ),
+    "JobSubmitRequested": (
+        (
+            "groups",
+            "topology",
+            "budget",
+            "start_request",
+            "preempts",
+            "preemptable",
+            "priority_boost",
+            "protected_ns",
+            "grace_ns",
+            "actions",
+            "restarts_max",
+            "min_success",
+            "spot",
+            "notice_ns",
+            "communication",
+            "on_limit",
+        ),
+    ),
+    "Role": (
+        (
+            "group",
+            "priority",
+            "preemptable",
+            "preempts",
+            "labels",
+            "affinities",
+            "revocable_zone",
+            "order",
+        ),
     ),
 }
 """Neighbouring fields that are mostly all empty. A run of them is tested at once and written as a
@@ -89,8 +138,13 @@ constant; a run may stand inside a longer one, for when that is not all empty. E
 byte, but for `_EMPTY_OTHERWISE`.
 """
 
-_EMPTY_OTHERWISE = {"pod": (-1, b"\1")}
-"""Fields whose empty value is another, with its bytes."""
+_EMPTY_OTHERWISE: dict[str, tuple[Any, bytes]] = {
+    "pod": (-1, b"\1"),
+    "grace_ns": (-1, b"\1"),
+    "restarts_max": (-1, b"\1"),
+    "start_request": (None, b"\0"),
+}
+"""Fields whose empty value is another than what is false, with its bytes."""
 
 
 _NOTHING: Mapping[str, Any] = {}

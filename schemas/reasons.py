@@ -85,6 +85,101 @@ class Reason(IntEnum):
     BEHIND_OTHERS = 121
     NODE_FAILED_BEFORE = 122
     FITS_NEXT_CYCLE = 123
+    # why something was done, with victims and claims
+    PREEMPTED = 15
+    RECLAIMED = 16
+    RECLAIM_IN_COHORT = 17
+    RECLAIM_WHILE_BORROWING = 18
+    FAIR_SHARE = 19
+    SAME_QUEUE = 20
+    GANG_STALE = 21
+    ZONE_CLOSED = 22
+    QUEUE_EVICTED = 23
+    CLAIM_EXPIRED = 24
+    CLAIM_MADE = 25
+    LIMIT_EXCEEDED = 26
+    MOVED = 27
+    ACTION_OF_JOB = 28
+    JOB_RESTARTED = 29
+    MIN_SUCCESS = 30
+    # why a request was refused, on
+    GROUP_UNKNOWN = 60
+    FLAVOR_UNKNOWN = 61
+    ZONE_UNKNOWN = 62
+    LIMIT_UNKNOWN = 63
+    ESTIMATES_UNKNOWN = 64
+    FLAVOR_USED = 65
+    QUOTA_GROUPS_OVERLAP = 66
+    NAMES_REPEATED = 67
+    # why a job waits, on
+    QUEUE_OVERUSED = 124
+    QUEUE_DESERVED = 125
+    QUOTA_NOMINAL = 126
+    QUOTA_BORROWING = 127
+    NO_FLAVOR = 128
+    FLAVOR_TAINT = 129
+    FLAVOR_AFFINITY = 130
+    PARKED = 131
+    REQUEUE_BACKOFF = 132
+    REQUEUE_LIMIT = 133
+    USER_LIMIT = 134
+    TENANT_QUOTA = 135
+    QUEUE_HELD = 136
+    TENANT_FORBIDDEN = 137
+    GROUP_INCOMPLETE = 138
+    ROLE_INCOMPLETE = 139
+    AFFINITY = 140
+    TOPOLOGY_TIER = 141
+    NODE_GROUP = 142
+    NODE_GROUP_LIMIT = 143
+    SHARD = 144
+    ZONE = 145
+    CLAIMED_BY_OTHER = 146
+    EVICTION_RIGHT_USED = 147
+    NEVER_PREEMPTS = 148
+    NOT_PREEMPTIVE = 149
+    NOT_STARVING = 150
+    # why a pod was spared
+    PROTECTED = 224
+    COOLDOWN = 225
+    BUDGET = 226
+    GANG_MINIMUM = 227
+    CRITICAL = 228
+    NOT_RECLAIMABLE = 229
+    NOT_LOWER_PRIORITY = 230
+    QUEUE_WITHIN_DUE = 231
+    MIN_RUNTIME = 232
+    NOT_NEEDED = 233
+    # why something was done in time
+    SAFE_IN_GAP = 160
+    BESIDE_RESERVATION = 161
+    SUSPENDABLE = 162
+    SPOT_FILL = 163
+    RESERVED_HEAD = 164
+    RESERVED_MOVED = 165
+    STARTS_NOW = 166
+    MAIN_NEEDS_CARDS = 167
+    WINDOW_OVER = 168
+    LOST_WORK_BOUND = 169
+    TIME_LIMIT = 170
+    OUTLIVED_ESTIMATE = 171
+    RESUMED = 172
+    COMPENSATED = 173
+    TUNE_MAIN_WAIT = 174
+    TUNE_COMPLETION = 175
+    TUNE_USE = 176
+    TUNE_RELAX = 177
+    # why a job is kept out of a gap
+    RESERVATION_AHEAD = 192
+    GAP_TOO_SHORT = 193
+    NO_ESTIMATE = 194
+    RISK_TOO_HIGH = 195
+    BACKFILL_REFUSED = 196
+    IDLE_CLASS = 197
+    MAINTENANCE_AHEAD = 198
+    SPOT_QUOTA = 199
+    OVER_MAX_RUNTIME = 200
+    BLOCKED_HEAD = 201
 
 
 MEANING: dict[Reason, str] = {
@@ -159,33 +254,205 @@ MEANING: dict[Reason, str] = {
     Reason.BEHIND_OTHERS: "behind {asked} of its queue",
     Reason.NODE_FAILED_BEFORE: "a pod of the job failed to start there",
     Reason.FITS_NEXT_CYCLE: "fits now; the next cycle will place it",
+    Reason.PREEMPTED: "gives way to a job of its queue that goes first: asks {asked}, {free} free",
+    Reason.RECLAIMED: (
+        "given back to a queue that lacks its due: asks {asked}, {free} free; its own due is "
+        "{limit}"
+    ),
+    Reason.RECLAIM_IN_COHORT: (
+        "given back to a queue of the cohort that lent it: asks {asked}, nominal quota {limit}"
+    ),
+    Reason.RECLAIM_WHILE_BORROWING: (
+        "gives way to a job that borrows from the cohort: asks {asked}, may have {limit}"
+    ),
+    Reason.FAIR_SHARE: (
+        "its queue has more of the cohort than the one that asks: {asked}, {free} free"
+    ),
+    Reason.SAME_QUEUE: (
+        "gives way to a job of its queue within the quota: asks {asked}, {free} free"
+    ),
+    Reason.GANG_STALE: "below its minimum for {asked}; it had {limit} to get back to it",
+    Reason.ZONE_CLOSED: "the zone it ran in has closed",
+    Reason.QUEUE_EVICTED: "its queue evicts all its jobs",
+    Reason.CLAIM_EXPIRED: "its claim was not met within {limit}",
+    Reason.CLAIM_MADE: "will start when {asked} that it waits for have left",
+    Reason.LIMIT_EXCEEDED: "has {asked}; the limit is {limit}",
+    Reason.MOVED: "moved so that another job fits",
+    Reason.ACTION_OF_JOB: "an action that the job itself names",
+    Reason.JOB_RESTARTED: "its pods are started anew: restart {asked}, at most {limit}",
+    Reason.MIN_SUCCESS: "{asked} succeeded, {limit} are enough",
+    Reason.GROUP_UNKNOWN: "the job has no such group of roles",
+    Reason.FLAVOR_UNKNOWN: "no such flavor; configure it first",
+    Reason.ZONE_UNKNOWN: "no such zone; configure it first",
+    Reason.LIMIT_UNKNOWN: "limit {asked} of the queue names no scope or no resource",
+    Reason.ESTIMATES_UNKNOWN: "no such source of estimates",
+    Reason.FLAVOR_USED: "the flavor is part of the quota of {asked}; take it out there first",
+    Reason.QUOTA_GROUPS_OVERLAP: (
+        "resource group {asked} of the queue: name each flavor and each resource once in the "
+        "queue, and in each flavor of a group the same resources"
+    ),
+    Reason.NAMES_REPEATED: (
+        "{asked} names given, {limit} of them different and not empty; name each once"
+    ),
+    Reason.QUEUE_OVERUSED: "its queue has {asked}, its due is {limit}",
+    Reason.QUEUE_DESERVED: "asks {asked}; its queue has {free} left of a due of {limit}",
+    Reason.QUOTA_NOMINAL: "asks {asked}; {free} left of a nominal quota of {limit}",
+    Reason.QUOTA_BORROWING: "asks {asked}; {free} can be had with borrowing, the bound is {limit}",
+    Reason.NO_FLAVOR: "none of the {limit} flavors of its queue will do",
+    Reason.FLAVOR_TAINT: "the flavor has a taint that the pod does not tolerate",
+    Reason.FLAVOR_AFFINITY: "the flavor's labels do not match the pod's selector",
+    Reason.PARKED: "parked until quota in its cohort is freed",
+    Reason.REQUEUE_BACKOFF: "put back {limit}; waits {asked} more",
+    Reason.REQUEUE_LIMIT: "put back {asked}; at most {limit} are allowed",
+    Reason.USER_LIMIT: "asks {asked}; its user has {free} left of {limit} in the queue",
+    Reason.TENANT_QUOTA: "asks {asked}; its tenant has {free} left of {limit} in the queue",
+    Reason.QUEUE_HELD: "its queue is held",
+    Reason.TENANT_FORBIDDEN: "its tenant may not use the queue",
+    Reason.GROUP_INCOMPLETE: "a group of its roles needs {asked} at once; {free} would fit now",
+    Reason.ROLE_INCOMPLETE: "one of its roles needs {asked} at once; {free} would fit now",
+    Reason.AFFINITY: "the pods that it must be near to, or keep away from, forbid it",
+    Reason.TOPOLOGY_TIER: (
+        "needs room for {asked} pods in one domain of tier {limit}; the best has it for {free}"
+    ),
+    Reason.NODE_GROUP: "its queue may not use nodes of this group",
+    Reason.NODE_GROUP_LIMIT: (
+        "asks {asked}; its queue has {free} left of {limit} on this node group"
+    ),
+    Reason.SHARD: "belongs to another shard",
+    Reason.ZONE: "in a zone that is closed, or that the pod did not name",
+    Reason.CLAIMED_BY_OTHER: "claimed by a job that goes first",
+    Reason.EVICTION_RIGHT_USED: (
+        "has had others evicted, or was evicted, since the queue last got on"
+    ),
+    Reason.NEVER_PREEMPTS: "never evicts others, by its own word or its class",
+    Reason.NOT_PREEMPTIVE: (
+        "its queue would have {asked}, above the {limit} up to which it may evict"
+    ),
+    Reason.NOT_STARVING: "has its minimum; nobody is evicted for more",
+    Reason.PROTECTED: "protected for {asked} more",
+    Reason.COOLDOWN: "started too recently: protected for {asked} more of {limit}",
+    Reason.BUDGET: "its job must keep {limit} running, {asked} would be left",
+    Reason.GANG_MINIMUM: "its job would fall below its minimum of {limit}",
+    Reason.CRITICAL: "of a critical class",
+    Reason.NOT_RECLAIMABLE: "its queue gives nothing back",
+    Reason.NOT_LOWER_PRIORITY: "its priority {asked} is not below {limit}",
+    Reason.QUEUE_WITHIN_DUE: "its queue has {asked}, within its due of {limit}",
+    Reason.MIN_RUNTIME: "has run less than its queue's minimum: {asked} more of {limit}",
+    Reason.NOT_NEEDED: "not needed",
+    Reason.SAFE_IN_GAP: "ends before the reservation: {asked} with margin, the gap is {limit}",
+    Reason.BESIDE_RESERVATION: "beside the reservation: asks {asked} of {free} that it leaves",
+    Reason.SUSPENDABLE: "will be suspended when the reserved job needs the cards",
+    Reason.SPOT_FILL: "fills a gap as spot work: asks {asked}, {free} free",
+    Reason.RESERVED_HEAD: "reserved: asks {asked}, {free} free now, {limit} free at its start",
+    Reason.RESERVED_MOVED: (
+        "reserved anew: asks {asked}, {free} free now, {limit} free at its start"
+    ),
+    Reason.STARTS_NOW: "starts now, so that its reservation ends",
+    Reason.MAIN_NEEDS_CARDS: "a job that goes first needs its cards: asks {asked}, {free} free",
+    Reason.WINDOW_OVER: (
+        "its protection is over, and the job that waits has waited {asked} of {limit}"
+    ),
+    Reason.LOST_WORK_BOUND: "the work lost, {asked}, would be above {limit}",
+    Reason.TIME_LIMIT: "ran {asked}; its limit was {limit}",
+    Reason.OUTLIVED_ESTIMATE: "has run {asked}, longer than the {limit} estimated",
+    Reason.RESUMED: "goes on; it was suspended for {asked}",
+    Reason.COMPENSATED: "goes before others in gaps, having lost {asked}",
+    Reason.TUNE_MAIN_WAIT: "jobs in turn waited longer than before: from {asked} to {limit}",
+    Reason.TUNE_COMPLETION: (
+        "of a thousand jobs in gaps {free} were finished: from {asked} to {limit}"
+    ),
+    Reason.TUNE_USE: "of a thousand idle parts {free} were put to use: from {asked} to {limit}",
+    Reason.TUNE_RELAX: "all is well again: from {asked} to {limit}",
+    Reason.RESERVATION_AHEAD: "would delay the start of a job that goes first",
+    Reason.GAP_TOO_SHORT: "needs {asked}; the gap lasts {limit}",
+    Reason.NO_ESTIMATE: "has no estimate, so it is safe in no gap",
+    Reason.RISK_TOO_HIGH: "would lose its cards in {asked} of a thousand cases; it takes {limit}",
+    Reason.BACKFILL_REFUSED: "its owner refuses to be run in gaps",
+    Reason.IDLE_CLASS: "the idle cards are kept for jobs of another kind",
+    Reason.MAINTENANCE_AHEAD: "would run {asked}; maintenance begins in {limit}",
+    Reason.SPOT_QUOTA: "asks {asked}; {free} left of {limit} for spot work",
+    Reason.OVER_MAX_RUNTIME: "needs {asked}; gaps are given for at most {limit}",
+    Reason.BLOCKED_HEAD: "behind a job that must start first",
 }
 
 _CARDS = (
     Reason.PLACED_IN_TURN,
     Reason.WITHIN_LIMITS,
     Reason.CARD_SHARE_TOO_SMALL,
+    Reason.PREEMPTED,
+    Reason.BESIDE_RESERVATION,
+    Reason.SPOT_FILL,
+    Reason.RESERVED_HEAD,
+    Reason.RESERVED_MOVED,
+    Reason.MAIN_NEEDS_CARDS,
 )
-_RESOURCES = (Reason.OVERCOMMIT, Reason.QUEUE_CAPABILITY, Reason.RESOURCE_TOO_LITTLE)
+_RESOURCES = (
+    Reason.OVERCOMMIT,
+    Reason.QUEUE_CAPABILITY,
+    Reason.RESOURCE_TOO_LITTLE,
+    Reason.RECLAIMED,
+    Reason.RECLAIM_IN_COHORT,
+    Reason.RECLAIM_WHILE_BORROWING,
+    Reason.FAIR_SHARE,
+    Reason.SAME_QUEUE,
+    Reason.LIMIT_EXCEEDED,
+    Reason.QUEUE_OVERUSED,
+    Reason.QUEUE_DESERVED,
+    Reason.QUOTA_NOMINAL,
+    Reason.QUOTA_BORROWING,
+    Reason.USER_LIMIT,
+    Reason.TENANT_QUOTA,
+    Reason.NODE_GROUP_LIMIT,
+    Reason.NOT_PREEMPTIVE,
+    Reason.QUEUE_WITHIN_DUE,
+    Reason.SPOT_QUOTA,
+)
 _PODS = (
     Reason.ALL_PODS_SUCCEEDED,
     Reason.SCALED_DOWN,
     Reason.GANG_BELOW_MINIMUM,
     Reason.NEVER_FITS,
+    Reason.CLAIM_MADE,
+    Reason.MIN_SUCCESS,
+    Reason.GROUP_INCOMPLETE,
+    Reason.ROLE_INCOMPLETE,
+    Reason.BUDGET,
+    Reason.GANG_MINIMUM,
 )
 _JOBS = (Reason.PARENT_HAS_JOBS, Reason.DEPENDENCY_WAITING, Reason.BEHIND_OTHERS)
+_TIMES = (
+    Reason.START_TIMEOUT,
+    Reason.BACKING_OFF,
+    Reason.GANG_STALE,
+    Reason.CLAIM_EXPIRED,
+    Reason.REQUEUE_BACKOFF,
+    Reason.PROTECTED,
+    Reason.COOLDOWN,
+    Reason.MIN_RUNTIME,
+    Reason.SAFE_IN_GAP,
+    Reason.WINDOW_OVER,
+    Reason.LOST_WORK_BOUND,
+    Reason.TIME_LIMIT,
+    Reason.OUTLIVED_ESTIMATE,
+    Reason.RESUMED,
+    Reason.COMPENSATED,
+    Reason.GAP_TOO_SHORT,
+    Reason.MAINTENANCE_AHEAD,
+    Reason.OVER_MAX_RUNTIME,
+)
 _WHOLE_CARDS = (Reason.CARDS_TOO_FEW, Reason.ISLAND_TOO_SMALL)
 
 UNITS: dict[Reason, str] = {
     **dict.fromkeys(_CARDS, "cards_milli"),
     Reason.CPU_TOO_LITTLE: "cpu_milli",
     **dict.fromkeys((Reason.CARD_MEMORY, Reason.MEMORY_TOO_LITTLE), "memory_mib"),
-    **dict.fromkeys((Reason.START_TIMEOUT, Reason.BACKING_OFF), "ns"),
+    **dict.fromkeys(_TIMES, "ns"),
     **dict.fromkeys(_RESOURCES, "resource"),
     **dict.fromkeys(_PODS, "pod"),
     **dict.fromkeys(_JOBS, "job"),
     **dict.fromkeys(_WHOLE_CARDS, "card"),
-    Reason.RETRY_LIMIT: "time",
+    **dict.fromkeys((Reason.RETRY_LIMIT, Reason.REQUEUE_LIMIT), "time"),
+    Reason.FLAVOR_USED: "queue",
 }
 """What the numbers of a reason count: a resource by its name in `Amount`, `ns`, or the thing itself
 in the singular. `resource`: any; the reason's finder knows which. Reasons left out have plain

@@ -1,7 +1,9 @@
 """Ledger records: the inputs of the kernel, one struct per Avro record in `schemas/avro`.
 
 Field order is the Avro field order. Facts are past tense, requests end in `Requested`. All structs
-are frozen and untracked by the collector: they hold scalars, strings, bytes and tuples only.
+are frozen and untracked by the collector: they hold scalars, strings, bytes, tuples and the values
+of `parts` only, which can be had from here as well. A field with a default stands for one that says
+nothing unless it is given; the default is the Avro one.
 
 Base fields come first in every record: `time_ns` is the clock of whoever appended the record
 (intake for input topics), UTC nanoseconds since 1970; `event_id` is the producer's id of the event,
@@ -13,27 +15,112 @@ from msgspec import Struct
 
 from ganger.schemas.enums import (
     BackfillPreference,
-    CardHealth,
+    Communication,
     FailureKind,
-    IslandPolicy,
+    FlavorPreference,
+    FlavorSearch,
+    LimitAction,
+    QueueOrder,
     QueueState,
-    SelectorOperator,
-    TaintEffect,
-    TolerationOperator,
+    Tier,
+    Tri,
+    VictimRule,
+)
+from ganger.schemas.parts import (
+    Affinity,
+    Amount,
+    AttemptRef,
+    Budget,
+    CardRun,
+    CardSpan,
+    EventAction,
+    FlavorChoice,
+    FlavorQuota,
+    GroupLimit,
+    Interval,
+    Label,
+    Limit,
+    NodeReport,
+    Part,
+    PodGroup,
+    PodRequest,
+    QuotaBound,
+    ResourceGroup,
+    RetryPolicy,
+    Role,
+    RoleScale,
+    Selector,
+    Source,
+    Taint,
+    Toleration,
+    Topology,
 )
 
-
-class Part(Struct, frozen=True, gc=False):
-    """Base of every nested value."""
-
-
-class Source(Part, frozen=True, gc=False):
-    """Position of an input on Kafka: topic id, partition, offset, index inside a framed record."""
-
-    topic: str
-    partition: int
-    offset: int
-    index: int
+__all__ = [
+    "RECORD_TYPES",
+    "ActionConfig",
+    "Affinity",
+    "Amount",
+    "Argument",
+    "AttemptRef",
+    "Budget",
+    "CardRun",
+    "CardSpan",
+    "EventAction",
+    "FlagEnabled",
+    "FlavorChoice",
+    "FlavorConfigured",
+    "FlavorQuota",
+    "GroupLimit",
+    "IntakeClaimed",
+    "Interval",
+    "JobCancelRequested",
+    "JobSubmitRequested",
+    "JobUpdateRequested",
+    "Label",
+    "Limit",
+    "NodeChanged",
+    "NodeCordoned",
+    "NodeDrained",
+    "NodeHeartbeat",
+    "NodeLost",
+    "NodeReport",
+    "NodeReturned",
+    "NodeUncordoned",
+    "OwnerClaimed",
+    "Part",
+    "PodAdopted",
+    "PodCheckpointed",
+    "PodFailed",
+    "PodGroup",
+    "PodProgressed",
+    "PodReleased",
+    "PodRequest",
+    "PodResumed",
+    "PodStarted",
+    "PodSucceeded",
+    "PodSuspended",
+    "PolicyConfig",
+    "PolicyConfigured",
+    "PolicyTier",
+    "PriorityClass",
+    "QueueConfigured",
+    "QuotaBound",
+    "Record",
+    "ReservationRequested",
+    "ResourceGroup",
+    "RetryPolicy",
+    "Role",
+    "RoleScale",
+    "Selector",
+    "SnapshotSealed",
+    "Source",
+    "Taint",
+    "Tick",
+    "Toleration",
+    "Topology",
+    "ZoneConfigured",
+]
 
 
 class Record(Struct, frozen=True, gc=False):
@@ -42,146 +129,6 @@ class Record(Struct, frozen=True, gc=False):
     time_ns: int
     event_id: str
     source: Source | None
-
-
-# ---- values -----------------------------------------------------------------------------------
-
-
-class Amount(Part, frozen=True, gc=False):
-    """A count of a resource: `cards_milli`, `cpu_milli`, `memory_mib`, `pods`, or any other."""
-
-    resource: str
-    count: int
-
-
-class Label(Part, frozen=True, gc=False):
-    """A node label."""
-
-    key: str
-    value: str
-
-
-class Taint(Part, frozen=True, gc=False):
-    """A node taint."""
-
-    key: str
-    value: str
-    effect: TaintEffect
-
-
-class Selector(Part, frozen=True, gc=False):
-    """A condition on one node label."""
-
-    key: str
-    operator: SelectorOperator
-    values: tuple[str, ...]
-
-
-class Toleration(Part, frozen=True, gc=False):
-    """A taint that a pod bears. Effect `UNKNOWN` tolerates every effect."""
-
-    key: str
-    operator: TolerationOperator
-    value: str
-    effect: TaintEffect
-
-
-class CardRun(Part, frozen=True, gc=False):
-    """`count` neighbouring equal cards of a node; `island` numbers the node's link islands."""
-
-    count: int
-    model: str
-    memory_mib: int
-    island: int
-    health: CardHealth
-
-
-class AttemptRef(Part, frozen=True, gc=False):
-    """One attempt of one pod of a job."""
-
-    job: str
-    pod: int
-    attempt: int
-
-
-class NodeReport(Part, frozen=True, gc=False):
-    """All that a node agent says of its node.
-
-    `handled_seq` is the cause seq of the last decision for this node that the agent has carried out
-    (-1: none). `utilisation_milli` is per card, 0..1000, may be empty; it never reaches the ledger.
-    `topology` is the path from the outermost tier to the node's own.
-    """
-
-    node: str
-    boot_id: str
-    cards: tuple[CardRun, ...]
-    cpu_milli: int
-    memory_mib: int
-    pod_slots: int
-    resources: tuple[Amount, ...]
-    labels: tuple[Label, ...]
-    taints: tuple[Taint, ...]
-    topology: tuple[str, ...]
-    attempts: tuple[AttemptRef, ...]
-    handled_seq: int
-    utilisation_milli: tuple[int, ...]
-
-
-class PodRequest(Part, frozen=True, gc=False):
-    """What one pod needs on its node.
-
-    `cards` whole cards, or `card_milli` thousandths of one card with `card_memory_mib` of its
-    memory (then `cards` is 0). `models`: allowed card models, empty for any. `min_card_memory_mib`:
-    least memory of each card.
-    """
-
-    cards: int
-    card_milli: int
-    card_memory_mib: int
-    min_card_memory_mib: int
-    models: tuple[str, ...]
-    island: IslandPolicy
-    cpu_milli: int
-    memory_mib: int
-    resources: tuple[Amount, ...]
-    selectors: tuple[Selector, ...]
-    tolerations: tuple[Toleration, ...]
-
-
-class Role(Part, frozen=True, gc=False):
-    """A named group of equal pods: `replicas` at most, `min_available` of them at least."""
-
-    name: str
-    replicas: int
-    min_available: int
-    request: PodRequest
-
-
-class RetryPolicy(Part, frozen=True, gc=False):
-    """How often one pod may fail and be tried again.
-
-    `limit` retries after the first attempt; the n-th retry waits `backoff_ns` * 2^(n-1), at most
-    `backoff_max_ns`.
-    """
-
-    limit: int
-    backoff_ns: int
-    backoff_max_ns: int
-
-
-class RoleScale(Part, frozen=True, gc=False):
-    """New size of a role."""
-
-    role: str
-    replicas: int
-    min_available: int
-
-
-class CardSpan(Part, frozen=True, gc=False):
-    """`count` neighbouring cards from index `first`."""
-
-    first: int
-    count: int
 
 
 # ---- from producers and executors -------------------------------------------------------------
@@ -215,6 +162,22 @@ class JobSubmitRequested(Record, frozen=True, gc=False):
     retry: RetryPolicy
     ttl_ns: int  # how long an ended job is remembered; -1 = the policy's default
     held: bool
+    groups: tuple[PodGroup, ...] = ()
+    topology: Topology | None = None  # of all its pods
+    budget: Budget | None = None
+    start_request: tuple[Amount, ...] | None = None  # what it asks to be admitted; none = minimum
+    preempts: Tri = Tri.UNKNOWN
+    preemptable: Tri = Tri.UNKNOWN
+    priority_boost: int = 0  # added to its priority when victims are chosen
+    protected_ns: int = 0  # nobody's victim for so long after its start
+    grace_ns: int = -1  # between being told to end and being ended; -1 = the policy's
+    actions: tuple[EventAction, ...] = ()
+    restarts_max: int = -1  # restarts of all its pods together; -1 = no bound
+    min_success: int = 0  # pods that must succeed for the job to; 0 = all
+    spot: bool = False
+    notice_ns: int = 0  # warned so long before it is suspended or evicted
+    communication: Communication = Communication.UNKNOWN
+    on_limit: LimitAction = LimitAction.UNKNOWN
 
 
 class JobCancelRequested(Record, frozen=True, gc=False):
@@ -232,6 +195,11 @@ class JobUpdateRequested(Record, frozen=True, gc=False):
     priority: int | None
     held: bool | None
     scale: tuple[RoleScale, ...]
+    deactivated: bool | None = None  # evicted and kept from starting until it is False again
+    runtime_estimate_ns: int | None = None
+    time_limit_ns: int | None = None
+    backfill: BackfillPreference | None = None
+    backfill_risk_milli: int | None = None
 
 
 class PodStarted(Record, frozen=True, gc=False):
@@ -313,6 +281,33 @@ class PodAdopted(Record, frozen=True, gc=False):
     memory_mib: int
     started_ns: int
     runtime_estimate_ns: int
+    resources: tuple[Amount, ...] = ()
+    flavors: tuple[FlavorChoice, ...] = ()
+    is_leaving: bool = False  # it has been told to end
+    tier: Tier = Tier.UNKNOWN  # UNKNOWN = main
+    labels: tuple[Label, ...] = ()
+    time_limit_ns: int = 0
+    accepts_suspend: bool = False
+    can_checkpoint: bool = False
+
+
+class PodSuspended(Record, frozen=True, gc=False):
+    """An attempt has stopped at `progress_milli` and given its cards back; it can go on."""
+
+    job: str
+    pod: int
+    attempt: int
+    progress_milli: int
+    reported_ns: int
+
+
+class PodResumed(Record, frozen=True, gc=False):
+    """A suspended attempt runs again."""
+
+    job: str
+    pod: int
+    attempt: int
+    reported_ns: int
 
 
 # ---- from operators ---------------------------------------------------------------------------
@@ -322,7 +317,11 @@ class QueueConfigured(Record, frozen=True, gc=False):
     """Creates, changes or removes a queue.
 
     `guarantee`: floor, absent = 0. `deserved`: given share, absent = computed. `capability`: cap,
-    absent = unlimited. `borrowing_limit`, `lending_limit`: absent = unlimited.
+    absent = unlimited. `borrowing_limit`, `lending_limit`: absent = unlimited. `weight` 0: nothing
+    beyond the guarantee. `fair_weight_milli`: weight under fair sharing of a cohort; 0 = last of
+    all. `over_quota_weights`: share of what nobody's quota holds, absent = `weight`.
+    `resource_groups`: quota by flavor. `tenants`: who may submit; empty = everyone. Minimum
+    runtimes of -1 are the parent's. `usage_weight_milli`: how much past use counts.
     """
 
     queue: str
@@ -337,6 +336,29 @@ class QueueConfigured(Record, frozen=True, gc=False):
     reclaimable: bool
     state: QueueState
     removed: bool
+    fair_weight_milli: int = 1000
+    over_quota_weights: tuple[Amount, ...] = ()
+    order: QueueOrder = QueueOrder.UNKNOWN
+    within_queue: VictimRule = VictimRule.UNKNOWN
+    reclaim_in_cohort: VictimRule = VictimRule.UNKNOWN
+    borrow_in_cohort: VictimRule = VictimRule.UNKNOWN
+    borrow_priority_max: int | None = None  # victims of a borrower have at most this priority
+    when_can_borrow: FlavorSearch = FlavorSearch.UNKNOWN
+    when_can_preempt: FlavorSearch = FlavorSearch.UNKNOWN
+    preference: FlavorPreference = FlavorPreference.UNKNOWN
+    resource_groups: tuple[ResourceGroup, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    tenants: tuple[str, ...] = ()
+    node_groups_required: tuple[str, ...] = ()
+    node_groups_preferred: tuple[str, ...] = ()
+    node_groups_anti_required: tuple[str, ...] = ()
+    node_groups_anti_preferred: tuple[str, ...] = ()
+    node_group_limits: tuple[GroupLimit, ...] = ()
+    preempt_min_runtime_ns: int = -1
+    reclaim_min_runtime_ns: int = -1
+    usage_weight_milli: int = 0
+    backfill: Tri = Tri.UNKNOWN  # its jobs may be run in gaps
+    lends: Tri = Tri.UNKNOWN  # its idle cards may be lent
 
 
 class Argument(Part, frozen=True, gc=False):
@@ -368,11 +390,14 @@ class PolicyTier(Part, frozen=True, gc=False):
 
 
 class PriorityClass(Part, frozen=True, gc=False):
-    """A named priority; `preempts` says whether its jobs may evict others."""
+    """A named priority; `preempts` says whether its jobs may evict others, `critical` that nobody
+    may evict them.
+    """
 
     name: str
     priority: int
     preempts: bool
+    critical: bool = False
 
 
 class PolicyConfigured(Record, frozen=True, gc=False):
@@ -408,7 +433,11 @@ class NodeDrained(Record, frozen=True, gc=False):
 
 
 class ReservationRequested(Record, frozen=True, gc=False):
-    """Keeps nodes (or cards) free of new pods from `from_ns` to `to_ns`, or gives them back."""
+    """Keeps nodes (or cards) free of new pods from `from_ns` to `to_ns`, or gives them back.
+
+    `queues`, `users`, `tenants`: who may use it meanwhile. Instead of nodes a shape may be named,
+    `pods` times `request`.
+    """
 
     reservation: str
     requested_by: str
@@ -417,6 +446,35 @@ class ReservationRequested(Record, frozen=True, gc=False):
     from_ns: int
     to_ns: int
     cancelled: bool
+    queues: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    request: PodRequest | None = None
+    pods: int = 0
+    is_maintenance: bool = False
+    tenants: tuple[str, ...] = ()
+
+
+class FlavorConfigured(Record, frozen=True, gc=False):
+    """A kind of resources that quota is counted by: nodes with these labels and taints.
+
+    Pods that are counted in it bear its `tolerations` beside their own.
+    """
+
+    flavor: str
+    labels: tuple[Label, ...]
+    taints: tuple[Taint, ...]
+    tolerations: tuple[Toleration, ...]
+    removed: bool
+
+
+class ZoneConfigured(Record, frozen=True, gc=False):
+    """When the nodes of a revocable zone take pods that named it; whoever writes this expands local
+    times of day to intervals.
+    """
+
+    zone: str
+    open: tuple[Interval, ...]
+    removed: bool
 
 
 class FlagEnabled(Record, frozen=True, gc=False):
@@ -505,4 +563,8 @@ RECORD_TYPES: tuple[type[Record], ...] = (
     OwnerClaimed,
     Tick,
     SnapshotSealed,
+    FlavorConfigured,
+    ZoneConfigured,
+    PodSuspended,
+    PodResumed,
 )

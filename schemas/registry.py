@@ -45,6 +45,10 @@ _NAMES: dict[str, tuple[int, int]] = {
     "OwnerClaimed": (23, 1),
     "Tick": (24, 1),
     "SnapshotSealed": (25, 1),
+    "FlavorConfigured": (26, 1),
+    "ZoneConfigured": (27, 1),
+    "PodSuspended": (28, 1),
+    "PodResumed": (29, 1),
     "Decision": (64, 1),
     # rows, and what carries them: see `LEDGER_ENTRIES`
     "CardRow": (80, 1),

@@ -8,7 +8,7 @@ one that has not changed is not sent again.
 
 from msgspec import Struct
 
-from ganger.schemas.records import Part
+from ganger.schemas.parts import Part
 
 
 class Shown(Struct, frozen=True, gc=False):

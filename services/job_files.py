@@ -14,10 +14,40 @@ from msgspec import Meta, Struct
 
 from ganger.replay.traces.source import InputError
 from ganger.schemas.encoding import encode_record
-from ganger.schemas.enums import QueueState
+from ganger.schemas.enums import (
+    FlavorPreference,
+    FlavorSearch,
+    LimitScope,
+    QueueOrder,
+    QueueState,
+    Tier,
+    Tri,
+    VictimRule,
+)
 from ganger.schemas.errors import EncodeError
-from ganger.schemas.records import Amount, JobSubmitRequested, QueueConfigured
-from ganger.services.job_spec import JobSpec, RetrySpec, RoleSpec, SelectorSpec, TolerationSpec
+from ganger.schemas.records import (
+    Amount,
+    FlavorQuota,
+    GroupLimit,
+    JobSubmitRequested,
+    Limit,
+    QueueConfigured,
+    QuotaBound,
+    ResourceGroup,
+)
+from ganger.services.durations import parse_duration
+from ganger.services.job_spec import (
+    ActionSpec,
+    AffinitySpec,
+    BudgetSpec,
+    GroupSpec,
+    JobSpec,
+    RetrySpec,
+    RoleSpec,
+    SelectorSpec,
+    TolerationSpec,
+    TopologySpec,
+)
 from ganger.streams.presets.wording import defect_of
 from ganger.streams.structure import event_defect, job_defect
 
@@ -29,11 +59,32 @@ QUEUE_STATES = {
     "open": QueueState.OPEN,
     "closed": QueueState.CLOSED,
     "draining": QueueState.DRAINING,
+    "evicting": QueueState.EVICTING,
 }
+ORDERS = {
+    "": QueueOrder.UNKNOWN,
+    "best-effort": QueueOrder.BEST_EFFORT,
+    "strict": QueueOrder.STRICT,
+}
+VICTIM_RULES = {
+    "": VictimRule.UNKNOWN,
+    "never": VictimRule.NEVER,
+    "lower-priority": VictimRule.LOWER_PRIORITY,
+    "lower-or-newer-equal": VictimRule.LOWER_OR_NEWER_EQUAL,
+    "any": VictimRule.ANY,
+}
+SEARCHES = {"": FlavorSearch.UNKNOWN, "stop": FlavorSearch.STOP, "next": FlavorSearch.NEXT}
+PREFERENCES = {
+    "": FlavorPreference.UNKNOWN,
+    "borrowing-first": FlavorPreference.BORROWING_FIRST,
+    "preemption-first": FlavorPreference.PREEMPTION_FIRST,
+}
+SCOPES = {"queue": LimitScope.QUEUE, "user": LimitScope.USER, "tenant": LimitScope.TENANT}
+TIERS = {"": Tier.UNKNOWN, "main": Tier.MAIN, "backfill": Tier.BACKFILL, "spot": Tier.SPOT}
 
 _Quantity = Annotated[int, Meta(ge=0, le=1 << 51)]
 _Bounds = dict[str, _Quantity]
-_Weight = Annotated[int, Meta(ge=1, le=1 << 31)]
+_Weight = Annotated[int, Meta(ge=0, le=1 << 31)]
 _Priority = Annotated[int, Meta(ge=-(1 << 31) + 1, le=(1 << 31) - 1)]
 _T = TypeVar("_T")
 
@@ -43,6 +94,45 @@ class JobLine(NamedTuple):
 
     place: str
     request: JobSubmitRequested
+
+
+class _Bound(Struct, frozen=True, forbid_unknown_fields=True):
+    """Quota of one resource in one flavor; absent limits are none."""
+
+    resource: str
+    nominal: _Quantity
+    borrowing_limit: _Quantity | None = None
+    lending_limit: _Quantity | None = None
+
+
+class _Flavor(Struct, frozen=True, forbid_unknown_fields=True):
+    """Quota in one flavor."""
+
+    flavor: str
+    bounds: tuple[_Bound, ...]
+
+
+class _Group(Struct, frozen=True, forbid_unknown_fields=True):
+    """Flavors of the same resources, in the order in which they are tried."""
+
+    flavors: tuple[_Flavor, ...]
+
+
+class _Limit(Struct, frozen=True, forbid_unknown_fields=True):
+    """A bound for the queue, or for one (`subject`) or each user or tenant in it."""
+
+    scope: str
+    resource: str
+    count: _Quantity
+    subject: str = ""
+    tier: str = ""
+
+
+class _NodeGroupLimit(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the queue may have on the nodes of one group."""
+
+    group: str
+    amounts: _Bounds
 
 
 class _Queue(Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,6 +152,29 @@ class _Queue(Struct, frozen=True, forbid_unknown_fields=True):
     reclaimable: bool = True
     state: str = "open"
     removed: bool = False
+    fair_weight_milli: _Weight = 1000
+    over_quota_weights: _Bounds = {}
+    order: str = ""
+    within_queue: str = ""
+    reclaim_in_cohort: str = ""
+    borrow_in_cohort: str = ""
+    borrow_priority_max: _Priority | None = None
+    when_can_borrow: str = ""
+    when_can_preempt: str = ""
+    preference: str = ""
+    resource_groups: tuple[_Group, ...] = ()
+    limits: tuple[_Limit, ...] = ()
+    tenants: tuple[str, ...] = ()
+    node_groups_required: tuple[str, ...] = ()
+    node_groups_preferred: tuple[str, ...] = ()
+    node_groups_anti_required: tuple[str, ...] = ()
+    node_groups_anti_preferred: tuple[str, ...] = ()
+    node_group_limits: tuple[_NodeGroupLimit, ...] = ()
+    preempt_min_runtime: str = ""
+    reclaim_min_runtime: str = ""
+    usage_weight_milli: _Weight = 0
+    backfill: bool | None = None
+    lends: bool | None = None
 
 
 class _QueueFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,14 +184,28 @@ class _QueueFile(Struct, frozen=True, forbid_unknown_fields=True):
     nodes: Any = None
 
 
-_JOB_KEYS = {
+JOB_KEYS: dict[str, tuple[str, ...]] = {
     "": JobSpec.__struct_fields__,
     "roles": RoleSpec.__struct_fields__,
     "selectors": SelectorSpec.__struct_fields__,
     "tolerations": TolerationSpec.__struct_fields__,
     "retry": RetrySpec.__struct_fields__,
+    "affinities": AffinitySpec.__struct_fields__,
+    "groups": GroupSpec.__struct_fields__,
+    "topology": TopologySpec.__struct_fields__,
+    "budget": BudgetSpec.__struct_fields__,
+    "actions": ActionSpec.__struct_fields__,
 }
-_QUEUE_KEYS = {"": ("queues",), "queues": _Queue.__struct_fields__}
+QUEUE_KEYS: dict[str, tuple[str, ...]] = {
+    "": ("queues",),
+    "queues": _Queue.__struct_fields__,
+    "resource_groups": _Group.__struct_fields__,
+    "flavors": _Flavor.__struct_fields__,
+    "bounds": _Bound.__struct_fields__,
+    "limits": _Limit.__struct_fields__,
+    "node_group_limits": _NodeGroupLimit.__struct_fields__,
+}
+"""Keys of the tables of a file, by the table's own key; those of the whole file under ""."""
 _JOB_REMEDY = "see docs/jobs.md for every key"
 
 
@@ -126,7 +253,7 @@ def parse_queues(text: str, place: str) -> list[QueueConfigured]:
         InputError: names the key, its value and the remedy.
     """
     document = _toml(text, place, "begin each queue with [[queues]] and name = ...")
-    file = _converted(document, _QueueFile, place, _QUEUE_KEYS, "see docs/jobs.md for every key")
+    file = _converted(document, _QueueFile, place, QUEUE_KEYS, "see docs/jobs.md for every key")
     tables = {}
     for index, queue in enumerate(file.queues):
         if queue.name in tables:
@@ -166,7 +293,7 @@ def _json_jobs(text: str, place: str) -> Iterator[JobLine]:
 
 
 def _job(document: dict[str, Any], place: str) -> JobSubmitRequested:
-    request = _converted(document, JobSpec, place, _JOB_KEYS, _JOB_REMEDY).request(place)
+    request = _converted(document, JobSpec, place, JOB_KEYS, _JOB_REMEDY).request(place)
     defect = job_defect(request) or event_defect(request)
     if defect:
         field, _, rest = defect.partition(" is ")
@@ -205,11 +332,6 @@ def _converted(
 
 
 def _queue(queue: _Queue, place: str) -> QueueConfigured:
-    state = QUEUE_STATES.get(queue.state)
-    if state is None:
-        raise InputError(
-            f"{place}.state", f"it is {queue.state!r}", f"give one of {', '.join(QUEUE_STATES)}"
-        )
     return QueueConfigured(
         0,
         "",
@@ -224,18 +346,97 @@ def _queue(queue: _Queue, place: str) -> QueueConfigured:
         _amounts(queue.borrowing_limit, f"{place}.borrowing_limit"),
         _amounts(queue.lending_limit, f"{place}.lending_limit"),
         queue.reclaimable,
-        state,
+        _chosen(QUEUE_STATES, queue.state, f"{place}.state"),
         queue.removed,
+        queue.fair_weight_milli,
+        _amounts(queue.over_quota_weights, f"{place}.over_quota_weights", 1),
+        _chosen(ORDERS, queue.order, f"{place}.order"),
+        _chosen(VICTIM_RULES, queue.within_queue, f"{place}.within_queue"),
+        _chosen(VICTIM_RULES, queue.reclaim_in_cohort, f"{place}.reclaim_in_cohort"),
+        _chosen(VICTIM_RULES, queue.borrow_in_cohort, f"{place}.borrow_in_cohort"),
+        queue.borrow_priority_max,
+        _chosen(SEARCHES, queue.when_can_borrow, f"{place}.when_can_borrow"),
+        _chosen(SEARCHES, queue.when_can_preempt, f"{place}.when_can_preempt"),
+        _chosen(PREFERENCES, queue.preference, f"{place}.preference"),
+        tuple(_resource_group(group) for group in queue.resource_groups),
+        tuple(
+            _limit(limit, f"{place}.limits[{index}]") for index, limit in enumerate(queue.limits)
+        ),
+        queue.tenants,
+        queue.node_groups_required,
+        queue.node_groups_preferred,
+        queue.node_groups_anti_required,
+        queue.node_groups_anti_preferred,
+        tuple(
+            GroupLimit(
+                limit.group, _amounts(limit.amounts, f"{place}.node_group_limits[{index}].amounts")
+            )
+            for index, limit in enumerate(queue.node_group_limits)
+        ),
+        _runtime(queue.preempt_min_runtime, f"{place}.preempt_min_runtime"),
+        _runtime(queue.reclaim_min_runtime, f"{place}.reclaim_min_runtime"),
+        queue.usage_weight_milli,
+        _tri(queue.backfill),
+        _tri(queue.lends),
     )
 
 
-def _amounts(bounds: _Bounds, place: str) -> tuple[Amount, ...]:
-    """Amounts by the kernel's names; whole cards as thousandths."""
+def _chosen(choices: Mapping[str, _T], value: str, place: str) -> _T:
+    found = choices.get(value)
+    if found is None:
+        known = ", ".join(name for name in choices if name)
+        raise InputError(place, f"it is {value!r}", f"give one of {known}")
+    return found
+
+
+def _tri(value: bool | None) -> Tri:
+    if value is None:
+        return Tri.UNKNOWN
+    return Tri.YES if value else Tri.NO
+
+
+def _runtime(text: str, place: str) -> int:
+    return parse_duration(text, place) if text else -1
+
+
+def _resource_group(group: _Group) -> ResourceGroup:
+    return ResourceGroup(
+        tuple(
+            FlavorQuota(quota.flavor, tuple(_bound(bound) for bound in quota.bounds))
+            for quota in group.flavors
+        )
+    )
+
+
+def _bound(bound: _Bound) -> QuotaBound:
+    """Quota by the kernel's names; whole cards as thousandths."""
+    factor = CARD_MILLI if bound.resource == "cards" else 1
+    limits = (bound.borrowing_limit, bound.lending_limit)
+    return QuotaBound(
+        "cards_milli" if bound.resource == "cards" else bound.resource,
+        bound.nominal * factor,
+        *[-1 if limit is None else limit * factor for limit in limits],
+    )
+
+
+def _limit(limit: _Limit, place: str) -> Limit:
+    factor = CARD_MILLI if limit.resource == "cards" else 1
+    return Limit(
+        _chosen(SCOPES, limit.scope, f"{place}.scope"),
+        limit.subject,
+        "cards_milli" if limit.resource == "cards" else limit.resource,
+        limit.count * factor,
+        _chosen(TIERS, limit.tier, f"{place}.tier"),
+    )
+
+
+def _amounts(bounds: _Bounds, place: str, card: int = CARD_MILLI) -> tuple[Amount, ...]:
+    """Amounts by the kernel's names; a whole card is `card` of its own."""
     if "cards" in bounds and "cards_milli" in bounds:
         raise InputError(
             f"{place}.cards_milli", f"it is {bounds['cards_milli']}, and cards is given", "give one"
         )
     return tuple(
-        Amount("cards_milli", count * CARD_MILLI) if name == "cards" else Amount(name, count)
+        Amount("cards_milli", count * card) if name == "cards" else Amount(name, count)
         for name, count in bounds.items()
     )

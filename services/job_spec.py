@@ -13,19 +13,30 @@ from ganger.replay.traces.source import InputError
 from ganger.replay.workload import DEFAULT_QUEUE, RETRY
 from ganger.schemas.enums import (
     BackfillPreference,
+    Communication,
     IslandPolicy,
+    JobAction,
+    LimitAction,
+    PodEvent,
     SelectorOperator,
     TaintEffect,
     TolerationOperator,
+    Tri,
 )
 from ganger.schemas.records import (
+    Affinity,
     Amount,
+    Budget,
+    EventAction,
     JobSubmitRequested,
+    Label,
+    PodGroup,
     PodRequest,
     RetryPolicy,
     Role,
     Selector,
     Toleration,
+    Topology,
 )
 from ganger.services.durations import parse_duration
 
@@ -57,10 +68,41 @@ BACKFILL = {
     "refuse": BackfillPreference.REFUSE,
 }
 
+COMMUNICATION = {
+    "": Communication.UNKNOWN,  # by its size
+    "low": Communication.LOW,
+    "heavy": Communication.HEAVY,
+}
+ON_LIMIT = {
+    "": LimitAction.UNKNOWN,  # as the policy says
+    "end": LimitAction.END,
+    "let-run": LimitAction.LET_RUN,
+}
+EVENTS = {
+    "failed": PodEvent.FAILED,
+    "evicted": PodEvent.EVICTED,
+    "succeeded": PodEvent.SUCCEEDED,
+    "timed-out": PodEvent.TIMED_OUT,
+    "job-pending": PodEvent.JOB_PENDING,
+    "out-of-sync": PodEvent.OUT_OF_SYNC,
+}
+JOB_ACTIONS = {
+    "restart-pod": JobAction.RESTART_POD,
+    "restart-role": JobAction.RESTART_ROLE,
+    "restart-group": JobAction.RESTART_GROUP,
+    "restart-job": JobAction.RESTART_JOB,
+    "abort-job": JobAction.ABORT_JOB,
+    "terminate-job": JobAction.TERMINATE_JOB,
+    "complete-job": JobAction.COMPLETE_JOB,
+    "resume-job": JobAction.RESUME_JOB,
+}
+
 _Count = Annotated[int, Meta(ge=0, le=_INT_MAX)]
 _Replicas = Annotated[int, Meta(ge=1, le=_INT_MAX)]
 _Quantity = Annotated[int, Meta(ge=0, le=1 << 40)]
 _Milli = Annotated[int, Meta(ge=0, le=999)]
+_Share = Annotated[int, Meta(ge=0, le=1000)]
+_Order = Annotated[int, Meta(ge=-_INT_MAX, le=_INT_MAX)]
 _Risk = Annotated[int, Meta(ge=0, le=RISK_MILLI_MAX)]
 _Priority = Annotated[int, Meta(ge=-_INT_MAX, le=_INT_MAX)]
 
@@ -82,6 +124,19 @@ class TolerationSpec(Struct, frozen=True, forbid_unknown_fields=True):
     effect: str = ""
 
 
+class AffinitySpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """Pods to be near to, or with `anti` to keep away from: of these roles, or of any job with all
+    these labels. `tier` 0: on the same node; 1: in the innermost domain around it, and so on.
+    """
+
+    tier: _Count = 0
+    roles: tuple[str, ...] = ()
+    labels: dict[str, str] = {}
+    anti: bool = False
+    required: bool = True
+    preemptable_only: bool = False
+
+
 class RoleSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """Equal pods of a job; `min_available` None: all of them. All numbers are of one pod."""
 
@@ -99,6 +154,50 @@ class RoleSpec(Struct, frozen=True, forbid_unknown_fields=True):
     resources: dict[str, _Quantity] = {}
     selectors: tuple[SelectorSpec, ...] = ()
     tolerations: tuple[TolerationSpec, ...] = ()
+    card_count: _Count = 0
+    group: str = ""
+    priority: _Priority = 0
+    preemptable: bool | None = None
+    preempts: bool | None = None
+    labels: dict[str, str] = {}
+    affinities: tuple[AffinitySpec, ...] = ()
+    revocable_zone: str = ""
+    order: _Order = 0
+
+
+class TopologySpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """How close pods must be, or should: tiers from 1, the innermost, outward; 0: no wish."""
+
+    required_tier: _Count = 0
+    preferred_tier: _Count = 0
+
+
+class GroupSpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """Roles that belong together; groups nest by `parent`."""
+
+    name: str
+    parent: str = ""
+    min_available: _Count = 0
+    topology: TopologySpec | None = None
+
+
+class BudgetSpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """What evictions must leave of the job: pods, or thousandths of them."""
+
+    min_available_count: _Count | None = None
+    min_available_milli: _Share | None = None
+    max_unavailable_count: _Count | None = None
+    max_unavailable_milli: _Share | None = None
+
+
+class ActionSpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """What follows when an event meets pods of a role, or of any."""
+
+    event: str
+    action: str
+    role: str = ""
+    exit_codes: tuple[_Order, ...] = ()
+    timeout: str = ""
 
 
 class RetrySpec(Struct, frozen=True, forbid_unknown_fields=True):
@@ -137,6 +236,22 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True):
     ttl: str = ""
     held: bool = False
     event_id: str = ""
+    groups: tuple[GroupSpec, ...] = ()
+    topology: TopologySpec | None = None
+    budget: BudgetSpec | None = None
+    start_request: dict[str, _Quantity] | None = None
+    preempts: bool | None = None
+    preemptable: bool | None = None
+    priority_boost: _Priority = 0
+    protected: str = ""
+    grace: str = ""
+    actions: tuple[ActionSpec, ...] = ()
+    restarts_max: _Count | None = None
+    min_success: _Count = 0
+    spot: bool = False
+    notice: str = ""
+    communication: str = ""
+    on_limit: str = ""
 
     def request(self, place: str = "") -> JobSubmitRequested:
         """The event that submits the job; its time is 0, the producer's to set.
@@ -182,6 +297,25 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True):
             retry=retry,
             ttl_ns=_optional_ns(self.ttl, f"{before}ttl", -1),
             held=self.held,
+            groups=tuple(_group(group) for group in self.groups),
+            topology=_topology(self.topology),
+            budget=None if self.budget is None else _budget(self.budget),
+            start_request=None if self.start_request is None else _amounts(self.start_request),
+            preempts=_tri(self.preempts),
+            preemptable=_tri(self.preemptable),
+            priority_boost=self.priority_boost,
+            protected_ns=_optional_ns(self.protected, f"{before}protected", 0),
+            grace_ns=_optional_ns(self.grace, f"{before}grace", -1),
+            actions=tuple(
+                _action(action, f"{before}actions[{index}].")
+                for index, action in enumerate(self.actions)
+            ),
+            restarts_max=-1 if self.restarts_max is None else self.restarts_max,
+            min_success=self.min_success,
+            spot=self.spot,
+            notice_ns=_optional_ns(self.notice, f"{before}notice", 0),
+            communication=_choice(COMMUNICATION, self.communication, f"{before}communication"),
+            on_limit=_choice(ON_LIMIT, self.on_limit, f"{before}on_limit"),
         )
 
     def _roles(self, before: str) -> tuple[Role, ...]:
@@ -238,7 +372,7 @@ def _role(spec: RoleSpec, before: str) -> Role:
             _choice(ISLANDS, spec.island, f"{before}island"),
             spec.cpu_milli,
             spec.memory_mib,
-            tuple(Amount(name, count) for name, count in sorted(spec.resources.items())),
+            _amounts(spec.resources),
             tuple(
                 _selector(selector, f"{before}selectors[{index}].")
                 for index, selector in enumerate(spec.selectors)
@@ -247,7 +381,69 @@ def _role(spec: RoleSpec, before: str) -> Role:
                 _toleration(toleration, f"{before}tolerations[{index}].")
                 for index, toleration in enumerate(spec.tolerations)
             ),
+            spec.card_count,
         ),
+        spec.group,
+        spec.priority,
+        _tri(spec.preemptable),
+        _tri(spec.preempts),
+        _labels(spec.labels),
+        tuple(_affinity(affinity) for affinity in spec.affinities),
+        spec.revocable_zone,
+        spec.order,
+    )
+
+
+def _tri(value: bool | None) -> Tri:
+    if value is None:
+        return Tri.UNKNOWN
+    return Tri.YES if value else Tri.NO
+
+
+def _amounts(bounds: dict[str, int]) -> tuple[Amount, ...]:
+    return tuple(Amount(name, count) for name, count in sorted(bounds.items()))
+
+
+def _labels(labels: dict[str, str]) -> tuple[Label, ...]:
+    return tuple(Label(key, value) for key, value in sorted(labels.items()))
+
+
+def _topology(spec: TopologySpec | None) -> Topology | None:
+    return None if spec is None else Topology(spec.required_tier, spec.preferred_tier)
+
+
+def _group(spec: GroupSpec) -> PodGroup:
+    return PodGroup(spec.name, spec.parent, spec.min_available, _topology(spec.topology))
+
+
+def _budget(spec: BudgetSpec) -> Budget:
+    bounds = (
+        spec.min_available_count,
+        spec.min_available_milli,
+        spec.max_unavailable_count,
+        spec.max_unavailable_milli,
+    )
+    return Budget(*[-1 if bound is None else bound for bound in bounds])
+
+
+def _affinity(spec: AffinitySpec) -> Affinity:
+    return Affinity(
+        spec.tier,
+        spec.roles,
+        _labels(spec.labels),
+        spec.anti,
+        spec.required,
+        spec.preemptable_only,
+    )
+
+
+def _action(spec: ActionSpec, before: str) -> EventAction:
+    return EventAction(
+        _choice(EVENTS, spec.event, f"{before}event"),
+        spec.exit_codes,
+        spec.role,
+        _choice(JOB_ACTIONS, spec.action, f"{before}action"),
+        _optional_ns(spec.timeout, f"{before}timeout", 0),
     )
 
 

@@ -225,8 +225,8 @@ class SimulatedNodes:
     def take(self, now_ns: int) -> list[Record]:
         """All ends that are due."""
         facts: list[Record] = []
-        while (due_ns := self._executor.due()) is not None and due_ns <= now_ns:
-            facts += self._named(self._executor.take(now_ns))
+        while (ended := self._executor.take(now_ns)) is not None:
+            facts += self._named(ended)
         return facts
 
     def reports(self, now_ns: int) -> tuple[NodeReport, ...]:

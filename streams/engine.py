@@ -33,6 +33,9 @@ from ganger.streams.seed import seed_of
 GROUP_RECORDS_MAX = 1024
 """Most records that are acknowledged together: what a crash can undo of a simulation."""
 
+OnCommit = Callable[[Sequence[bytes], Sequence[Decision]], None]
+"""Given the payloads of the records that were committed, and all their decisions."""
+
 Watch = Callable[[State], Callable[[Record, list[Decision]], None]]
 """Given the state that a recovery begins with; what it returns is told every record stepped, with
 its decisions."""
@@ -57,7 +60,7 @@ class Engine:
 
     Attributes:
         state: the kernel's; to be read, never to be changed from outside.
-        decision_count: decisions so far, held ones included: the next one's position in its log.
+        on_commit: told of each `commit` that wrote something. Nothing is staged or held then.
     """
 
     def __init__(
@@ -70,11 +73,13 @@ class Engine:
     ) -> None:
         """Use `create` or `recover`."""
         self.state = state
-        self.decision_count = decision_count
+        self.on_commit: OnCommit | None = None
         self._ledger = ledger
         self._decisions = decisions
         self._snapshots = snapshots
         self._staged: list[bytes] = []
+        self._staged_max = GROUP_RECORDS_MAX  # 0 once a write failed
+        self._settled_count = decision_count  # decisions before those of `_held`
         self._held: list[Decision] = []  # to be published
         self._written_count = 0  # of `_held`, where only a part found room
         self._failure: Exception | None = None
@@ -136,6 +141,11 @@ class Engine:
         return engine
 
     @property
+    def decision_count(self) -> int:
+        """Decisions so far, held ones included: the next one's position in its log."""
+        return self._settled_count + len(self._held)
+
+    @property
     def staged_count(self) -> int:
         """Records taken by `ahead` and not yet in the ledger."""
         return len(self._staged)
@@ -163,7 +173,7 @@ class Engine:
         payloads = [encode_record(record) for record in records]
         first_seq = self._ledger.append(payloads)
         for seq, record in enumerate(records, first_seq):
-            self._hold(step(self.state, seq, record))
+            self._held += step(self.state, seq, record)
         return self._publish_of(first_seq, len(records))
 
     def follow(
@@ -189,7 +199,7 @@ class Engine:
         records = []
         for seq, payload in enumerate(payloads, first_seq):
             record = read_record(seq, payload)
-            self._hold(step(self.state, seq, record))
+            self._held += step(self.state, seq, record)
             records.append(record)
         return records, self._publish_of(first_seq, len(records))
 
@@ -205,6 +215,7 @@ class Engine:
             group = held[self._written_count : self._written_count + _DECISIONS_MAX]
             self._decisions.append(decision_payloads(group))
             self._written_count += len(group)
+        self._settled_count += len(held)
         self._held = []
         self._written_count = 0
         return held
@@ -218,10 +229,8 @@ class Engine:
             EncodeError: the record has no bytes; nothing was taken.
             EngineDead: a commit failed, now or before.
         """
-        if self._failure is not None:
-            self._check_alive()
         staged = self._staged
-        if len(staged) >= GROUP_RECORDS_MAX:
+        if len(staged) >= self._staged_max:
             self.commit()
             staged = self._staged
         payload = encode_record(record)
@@ -230,7 +239,6 @@ class Engine:
         staged.append(payload)
         if decisions:
             self._held += decisions
-            self.decision_count += len(decisions)
         return decisions
 
     def commit(self) -> None:
@@ -241,13 +249,19 @@ class Engine:
             EngineDead: it was before.
         """
         self._check_alive()
+        staged = self._staged
+        if not staged and not self._held:
+            return
         try:
-            self._ledger.append(self._staged)
+            self._ledger.append(staged)
             self._staged = []
-            self.publish()
+            decisions = self.publish()
         except (LogError, Divergence) as error:
             self._failure = error
+            self._staged_max = 0
             raise
+        if self.on_commit is not None:
+            self.on_commit(staged, decisions)
 
     def save_checkpoint(self) -> int:
         """Keep the state as of now in the snapshot store; its bytes, 0 if there is no store.
@@ -272,13 +286,8 @@ class Engine:
                 f"{len(self._held)} decisions are not published: {error} Then call publish"
             ) from error
 
-    def _hold(self, decisions: list[Decision]) -> None:
-        self._held += decisions
-        self.decision_count += len(decisions)
-
     def _republish(self, decision: Decision, recorded: bytes) -> None:
         """Compare a decision with the recorded one; where there is none, it is yet to come."""
-        self.decision_count += 1
         if not recorded:
             self._held.append(decision)
             if len(self._held) >= GROUP_RECORDS_MAX:
@@ -287,6 +296,7 @@ class Engine:
         payload = decision_payload(decision)
         if payload != recorded:
             raise Divergence(decision.cause_seq, recorded, payload, is_decision=True)
+        self._settled_count += 1
 
     def _check_alive(self) -> None:
         if self._failure is not None:

@@ -19,6 +19,7 @@ from ganger.schemas.codec import PAYLOAD_BYTES_MAX, decode_untrusted
 from ganger.schemas.errors import PayloadRefused
 from ganger.schemas.records import (
     FlagEnabled,
+    FlavorConfigured,
     IntakeClaimed,
     JobCancelRequested,
     JobSubmitRequested,
@@ -42,6 +43,7 @@ from ganger.schemas.records import (
     QueueConfigured,
     Record,
     ReservationRequested,
+    ZoneConfigured,
 )
 from ganger.streams.liveness import (
     SILENCE_NS_DEFAULT,
@@ -52,11 +54,13 @@ from ganger.streams.liveness import (
 from ganger.streams.structure import (
     attempt_defect,
     event_defect,
+    flavor_defect,
     job_defect,
     node_defect,
     queue_defect,
     report_defect,
     reservation_defect,
+    zone_defect,
 )
 
 NOT_AN_INPUT = "not_an_input"
@@ -80,6 +84,8 @@ _CHECKS: dict[type[Record], Callable[[Record], str]] = {
     PolicyConfigured: lambda record: "",
     ReservationRequested: reservation_defect,
     FlagEnabled: lambda record: "",
+    FlavorConfigured: flavor_defect,
+    ZoneConfigured: zone_defect,
 }
 """What may come in beside heartbeats, with the check of its structure ("" = sound). Everything else
 is written by intakes and owners alone."""
@@ -232,7 +238,8 @@ class Intake:
             kind = self._hear(report)
             if kind is not None:
                 stands = nodes[report.node].forwarded
-                records.append(kind(now_ns, heartbeat.event_id, heartbeat.source, stands))
+                # Without the frame's event id: the kernel takes one record of an id.
+                records.append(kind(now_ns, "", heartbeat.source, stands))
         return records
 
     def _hear(self, report: NodeReport) -> type[NodeChanged] | type[NodeReturned] | None:

@@ -18,10 +18,12 @@ from ganger.streams.kernel.resources import NAMED, names_defect
 NAME_CHARS_MAX = 253
 """Longest key of a job, queue or node: that of a DNS name, and so of a Kubernetes object."""
 
+_NAME_CHARS = range(1, NAME_CHARS_MAX + 1)
+
 
 def name_defect(field: str, name: str) -> str:
     """What is wrong with a name."""
-    if 0 < len(name) <= NAME_CHARS_MAX:
+    if len(name) in _NAME_CHARS:
         return ""
     return f"{field} is {name[:40]!r} of {len(name)} characters; give 1 to {NAME_CHARS_MAX}"
 
@@ -38,7 +40,8 @@ def event_defect(record: Record) -> str:
 
 def job_defect(record: Any) -> str:
     """What is wrong with the key of a job's request."""
-    return name_defect("job", record.job)
+    job = record.job
+    return "" if len(job) in _NAME_CHARS else name_defect("job", job)
 
 
 def node_defect(record: Any) -> str:
@@ -53,6 +56,18 @@ def queue_defect(record: Any) -> str:
     )
 
 
+def flavor_defect(record: Any) -> str:
+    """What is wrong with the name of a flavor: it is part of the names of quantities."""
+    if "|" in record.flavor:
+        return f"flavor is {record.flavor[:40]!r}; leave out the |"
+    return name_defect("flavor", record.flavor)
+
+
+def zone_defect(record: Any) -> str:
+    """What is wrong with the name of a zone."""
+    return name_defect("zone", record.zone)
+
+
 def reservation_defect(record: Any) -> str:
     """What is wrong with the name of a reservation."""
     return name_defect("reservation", record.reservation)
@@ -64,7 +79,8 @@ def attempt_defect(record: Any) -> str:
         return f"pod is {record.pod}; pods count from 0"
     if record.attempt < 1:
         return f"attempt is {record.attempt}; attempts count from 1"
-    return name_defect("job", record.job)
+    job = record.job
+    return "" if len(job) in _NAME_CHARS else name_defect("job", job)
 
 
 def report_defect(report: NodeReport) -> str:

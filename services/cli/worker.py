@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, flock
 from hashlib import sha256
 from pathlib import Path
+from shutil import rmtree
 from time import gmtime, time_ns
 
 import click
@@ -23,6 +24,7 @@ from ganger.streams.kafka.acks import Acks, Place
 from ganger.streams.kafka.admin import Admin
 from ganger.streams.kafka.app import GROUP, Membership, Parts, make_app, run
 from ganger.streams.kafka.cells import PlacementWatch
+from ganger.streams.kafka.counting import Counting
 from ganger.streams.kafka.desk import Desk
 from ganger.streams.kafka.ends import PartitionEnds
 from ganger.streams.kafka.errors import BrokerUnreachable
@@ -33,7 +35,7 @@ from ganger.streams.kafka.pulse import give_up
 from ganger.streams.kafka.scheduler import Owner, Scheduler
 from ganger.streams.kafka.schema_registry import open_framing
 from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.tables import RowTables, copy_rows
+from ganger.streams.kafka.tables import RowTables, copy_rows, is_of_store
 from ganger.streams.kafka.tail import LedgerTail
 from ganger.streams.kafka.topics import INPUTS, LEDGER, ROWS, TOPICS, Partitions
 from ganger.streams.kafka.watchdog import Watchdog, Watched
@@ -44,6 +46,7 @@ ID_CHARS_MAX = 100
 
 _ID = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _LOCK_FILE = "LOCK"
+_TABLES_FOLDER = "tables"
 _SWITCH_S = 0.001
 _INTAKE_LINGER_MS = 10  # nobody waits for one record, and fewer requests cost the broker less
 _LIBRARY_LOGGERS = ("faust", "mode", "aiokafka", "kafka", "asyncio")
@@ -135,24 +138,38 @@ def _run(
     )
     cell_outlet = Publisher(settings, name=f"{name}-cells", on_failure=give_up)
     framing = open_framing(settings, (ROWS,))
-    app = make_app(settings, name, data / "tables", partitions, give_up)
+    app = make_app(settings, name, data / _TABLES_FOLDER, partitions, give_up)
     ends = PartitionEnds(settings, GROUP)
     acks = Acks(ends.first_from)
-    desk = Desk(name, loop_outlet, topic_ids, time_ns, acks, framing)
+    appended = None if metrics is None else metrics.appended
+    desk = Desk(name, loop_outlet, topic_ids, time_ns, acks, framing, appended)
     install(app, desk)
     tables = RowTables(app, loop_outlet, settings, give_up)
     copy_rows(app, tables, acks)
     watch = PlacementWatch(settings)
+    counting = Counting(metrics, desk.counts, watch)
     membership = Membership(
-        Parts(app, desk, loop_outlet, watch, ends.committed, lambda: tables.assign(()), give_up)
+        Parts(
+            app,
+            desk,
+            loop_outlet,
+            watch,
+            ends.committed,
+            lambda: tables.assign(()),
+            give_up,
+            counting.tell,
+        )
     )
     scheduler = _scheduler(settings, data, name, cell_outlet, membership, metrics, silence_ns)
     membership.run_with(scheduler)
-    watchdog = _watchdog(settings, membership, scheduler, desk)
+    watchdog = _watchdog(settings, membership, scheduler, acks, counting)
     log.info("worker_starts id=%s kafka=%s data=%s", name, settings.bootstrap, data)
     scheduler.start()
     watchdog.start()
     is_in_order = run(app, membership)
+    if not is_in_order and is_of_store(app.crash_reason):
+        log.error("tables_deleted why=%r", str(app.crash_reason))
+        rmtree(data / _TABLES_FOLDER, ignore_errors=True)
     watchdog.stop()
     scheduler.join(1.0)
     log.info("worker_ends id=%s in_order=%s", name, is_in_order and not scheduler.is_alive())
@@ -182,7 +199,11 @@ def _scheduler(
 
 
 def _watchdog(
-    settings: KafkaSettings, membership: Membership, scheduler: Scheduler, desk: Desk
+    settings: KafkaSettings,
+    membership: Membership,
+    scheduler: Scheduler,
+    acks: Acks,
+    counting: Counting,
 ) -> Watchdog:
     def taken() -> dict[Place, int]:
         places: dict[Place, int] = {
@@ -190,7 +211,7 @@ def _watchdog(
         }
         for topic in (*INPUTS, ROWS):
             for partition in membership.partitions:
-                offset = desk.acks.taken_offset((topic, partition))
+                offset = acks.taken_offset((topic, partition))
                 places[topic, partition] = offset + 1 if offset >= 0 else -1
         return places
 
@@ -200,7 +221,7 @@ def _watchdog(
         taken,
         lambda: membership.is_open,
     )
-    return Watchdog(watched, PartitionEnds(settings, GROUP), give_up)
+    return Watchdog(watched, PartitionEnds(settings, GROUP), give_up, told=counting.waiting)
 
 
 def _name(name: str | None, data: Path) -> str:

@@ -66,6 +66,11 @@ class AckLine:
         return len(self._open)
 
     @property
+    def due_offset(self) -> int:
+        """From where on messages are to be opened; -1: not known."""
+        return self._taken + 1 if self._taken >= 0 else self._begin
+
+    @property
     def taken_offset(self) -> int:
         """The last message opened; -1: none was."""
         return self._taken
@@ -148,6 +153,11 @@ class Acks:
         if line is None:
             line = self._lines[place] = AckLine()
         return line.open(offset)
+
+    def due(self) -> dict[Place, int]:
+        """From where on each partition is to be read, as far as that is known."""
+        offsets = {place: line.due_offset for place, line in self._lines.items()}
+        return {place: offset for place, offset in offsets.items() if offset >= 0}
 
     def taken_offset(self, place: Place) -> int:
         """The last message of a partition that was opened; -1: none was."""

@@ -77,6 +77,7 @@ class Parts(NamedTuple):
     begins: Callable[[list[Place]], dict[Place, int]]  # from which offsets the group reads on
     leave_tables: Callable[[], None]  # their stores are closed before anything else at the end
     failed: Callable[[str], None]
+    each_second: Callable[[], None]
 
 
 def make_app(
@@ -144,10 +145,12 @@ class Membership(Service):
         self._is_hastened = False
         self._found_s = 0.0
         self._app, self._desk, self._outlet, self._watch = parts[:4]
-        self._begins, self._leave_tables, self._failed = parts[4:]
+        self._begins, self._leave_tables, self._failed, self._each_second = parts[4:]
         self._cells: Cells | None = None
         self._desk.place(self._watch.by_cell.values())
         app: Any = self._app
+        self._end_rebalance: Callable[[], None] = app.on_rebalance_end
+        app.on_rebalance_end = self._resumed
         app.on_partitions_revoked.connect(self._revoked)
         app.on_partitions_assigned.connect(self._assigned)
         app.on_rebalance_complete.connect(self._completed)
@@ -185,14 +188,39 @@ class Membership(Service):
             hasten(app.consumer)
             app.sensors.remove(app.monitor)  # it counts every message, for nobody
         self.partitions = tuple(sorted(tp.partition for tp in assigned if tp.topic == HEARTBEATS))
+        self._desk.assign(self.partitions)
         if self._cells is not None:
             self._cells.own(list(self.partitions))
 
     async def _completed(self, app: Any, **_: Any) -> None:
-        places = [(topic, number) for topic in (*INPUTS, ROWS) for number in self.partitions]
-        self._desk.acks.begin(self._begins(places) if places else {})
-        self._desk.open(self.partitions)
+        # Not `partitions`: this may come before `_assigned` has been heard.
+        read = dict.fromkeys((*INPUTS, ROWS))
+        places: list[Place] = [tuple(tp) for tp in app.consumer.assignment() if tp.topic in read]
+        begins = self._begins(places) if places else {}
+        self._desk.acks.begin(begins)
+        self._desk.open()
         self.is_open = True
+
+    def _resumed(self) -> None:
+        """The flow of messages has begun anew."""
+        self._end_rebalance()
+        self.add_future(self._seek())
+
+    async def _seek(self) -> None:
+        """Read every partition from where it is to be handled.
+
+        Faust seeks what was committed, but not where that is 0 or nothing, and then empties its
+        queues: what it had put into them since is lost. What is read twice now is handled once.
+        """
+        app: Any = self._app
+        generation = app.consumer_generation_id
+        offsets = {TP(*place): offset for place, offset in self._desk.acks.due().items()}
+        try:
+            await app.consumer.seek_wait(offsets)
+        except Exception as error:
+            if app.consumer_generation_id == generation:
+                self._failed(f"seeking: {type(error).__name__}: {error}")
+            log.warning("seek_given_up why=%r", str(error))  # another rebalance: seeks come again
 
     async def _shut(self, app: Any, **_: Any) -> None:
         self.is_ending = True
@@ -252,6 +280,7 @@ class Membership(Service):
 
     async def _look(self) -> None:
         self._desk.silence()
+        self._each_second()
 
     async def _find(self) -> None:
         """Take in placements up to now, away from the loop, since a broker may not answer."""

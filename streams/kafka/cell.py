@@ -81,7 +81,9 @@ class CellRunner:
         cell: its name.
         partition: its partition of every topic.
         superseded: whether somebody else has claimed the cell since.
+        superseded_by: the name of that worker; empty while there is none.
         snapshot_bytes: size of the snapshot saved last; 0 before the first.
+        rows_count: rows published so far.
     """
 
     def __init__(self, cell: str, ports: CellPorts, owner: str, silence_ns: int) -> None:
@@ -96,6 +98,7 @@ class CellRunner:
         self.cell = cell
         self.partition = ports.partition
         self.superseded = False
+        self.superseded_by = ""
         self._ports = ports
         self._key = cell.encode()
         self._owner = owner
@@ -110,6 +113,7 @@ class CellRunner:
         self._saved_seq = 0
         self._saved_ns = 0
         self.snapshot_bytes = 0
+        self.rows_count = 0
 
     # ---- taking over -----------------------------------------------------------------------------
 
@@ -217,6 +221,8 @@ class CellRunner:
         self._ticker.took(self._news(records))
         if 0 <= self._epoch < self._state.epoch:
             self.superseded = True
+            claims = [record for record in records if isinstance(record, OwnerClaimed)]
+            self.superseded_by = claims[-1].owner if claims else self.superseded_by
         return decisions
 
     def _news(self, records: Sequence[Record]) -> bool | None:
@@ -295,6 +301,7 @@ class CellRunner:
         changes = self._changes.take(self._state)
         if not changes and self._has_told:
             return
+        self.rows_count += len(changes)
         self._has_told = True  # the first frame goes out even if it is empty: see `rows`
         seq = self._state.next_seq - 1
         payloads = frames(self.cell, self._epoch, seq, now_ns, changes)

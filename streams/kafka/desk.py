@@ -9,6 +9,7 @@ taken over yet they wait.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -60,6 +61,7 @@ BAD_SOURCE = "bad_source"
 CUT_HEADER = "ganger.error.cut_from_bytes"
 """On a dead letter that had to be cut, as one that was compressed when it came: its full size."""
 
+_TIMED_EVERY = 50
 _ROOM_BYTES = 64 << 10  # for the headers and the frame of a dead letter
 _KINDS: dict[str, frozenset[str]] = {topic: frozenset(TOPICS[topic].records) for topic in INPUTS}
 _ANYWHERE = frozenset(name for names in _KINDS.values() for name in names)
@@ -120,7 +122,7 @@ class Counts:
     def __init__(self) -> None:
         self.messages: dict[str, int] = dict.fromkeys(INPUTS, 0)
         self.records = 0
-        self.dead_letters: dict[str, int] = {}
+        self.dead_letters: dict[tuple[str, str], int] = {}  # by topic and class of the defect
         self.forwarded = 0
 
 
@@ -141,6 +143,7 @@ class Desk:
         clock_ns: Callable[[], int],
         acks: Acks,
         framing: Framing | None = None,
+        appended: Callable[[float], None] | None = None,
     ) -> None:
         """A desk that is closed and owns no cell.
 
@@ -151,6 +154,7 @@ class Desk:
             clock_ns: the time, UTC in ns.
             acks: where messages are opened.
             framing: for payloads with ids of a schema registry; by default ids are the fixed ones.
+            appended: told now and then how long (s) a record took to be acknowledged.
         """
         self.acks = acks
         self.counts = Counts()
@@ -158,6 +162,7 @@ class Desk:
         self._placements: dict[str, Placement] = {}
         self._topic_ids = topic_ids
         self._clock_ns = clock_ns
+        self._appended = appended
         self._framing = FixedIds() if framing is None else framing
         self._intake = Intake("", name)  # judges what is no heartbeat; remembers nothing
         self._ears: dict[int, _Ear] = {}
@@ -178,13 +183,16 @@ class Desk:
         for ear in self._ears.values():
             ear.release()
 
-    def open(self, partitions: Iterable[int]) -> None:
-        """Messages come from now on, heartbeats from these partitions.
+    def assign(self, partitions: Iterable[int]) -> None:
+        """Heartbeats will come from these partitions; cells may be taken over from now on."""
+        self._ears = {number: self._ears.get(number) or _Ear() for number in partitions}
+
+    def open(self) -> None:
+        """Messages come from now on.
 
         Silence counts from now: nobody was heard while the desk was closed.
         """
         now_ns = self._clock_ns()
-        self._ears = {number: self._ears.get(number) or _Ear() for number in partitions}
         for ear in self._ears.values():
             if ear.intake is not None:
                 ear.intake.listen_from(now_ns)
@@ -238,10 +246,8 @@ class Desk:
         if not self._is_open:
             return  # comes again
         place = message.topic, message.partition
-        if message.offset <= self.acks.taken_offset(place):
-            # Faust fetches before it seeks to the committed offsets, and again after it; both
-            # times from there, so that what has been taken was taken in order.
-            return
+        if not self.acks.admits(place, message.offset):
+            return  # it was taken, or comes again after those before it
         pending = self.acks.open(place, message.offset)
         self.counts.messages[message.topic] += 1
         self._handle(message, pending, is_last_try=False)
@@ -316,8 +322,6 @@ class Desk:
             # and each must be told from those that came before.
             while record.reports[index].node != found.report.node:
                 index += 1
-            # Nor may they share an event id, of which the kernel takes one record only.
-            found = replace(found, event_id="")
             self._append_from(cell, placement, found, replace(source, index=index), pending)
         return True
 
@@ -392,6 +396,8 @@ class Desk:
         on_delivered: Callable[[int], None] | None,
     ) -> None:
         self.counts.records += 1
+        if self._appended is not None and self.counts.records % _TIMED_EVERY == 0:
+            on_delivered = self._timed(on_delivered, self._appended)
         self._outlet.send(
             LEDGER,
             placement.partition,
@@ -401,10 +407,23 @@ class Desk:
             on_delivered,
         )
 
+    def _timed(
+        self, on_delivered: Callable[[int], None] | None, told: Callable[[float], None]
+    ) -> Callable[[int], None]:
+        begin = monotonic()
+
+        def delivered(offset: int) -> None:
+            told(monotonic() - begin)
+            if on_delivered is not None:
+                on_delivered(offset)
+
+        return delivered
+
     def _bury(self, message: Message, pending: Pending, error_class: str, detail: str) -> None:
         """A message to the dead letters: its key, value and headers, and what is wrong with it."""
         counts = self.counts.dead_letters
-        counts[error_class] = counts.get(error_class, 0) + 1
+        place = (message.topic, error_class)
+        counts[place] = counts.get(place, 0) + 1
         key, value, kept = message.key, message.value, list(message.headers)
         cut: list[tuple[str, bytes | None]] = []
         size = _size(key, kept) + len(value or b"")

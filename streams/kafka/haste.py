@@ -22,9 +22,11 @@ def hasten(consumer: Any) -> None:
             return await patient(*awaited, timeout=timeout)
         try:
             waits_for = first.send(None)
-        except StopIteration:
-            others[0].close()  # a coroutine that nobody awaits
-            return None
+        except BaseException as end:
+            others[0].close()  # a coroutine that nobody will await
+            if isinstance(end, StopIteration):
+                return None
+            raise
         return await patient(_from_there(first, waits_for), *others, timeout=timeout)
 
     consumer.wait_first = wait_first

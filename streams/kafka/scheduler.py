@@ -259,7 +259,10 @@ class Scheduler(Thread):
 
     def _serve(self, partition: int, runner: CellRunner, now_ns: int, mono_ns: int) -> None:
         self._adopt(partition, runner)  # its claim may have been acknowledged after it was met
+        rows_before = runner.rows_count
         saved = runner.serve(now_ns, mono_ns)
+        if self._metrics is not None and runner.rows_count > rows_before:
+            self._metrics.published_rows(runner.rows_count - rows_before)
         if saved is not None:
             self.pulse.beat()
             _spare_the_heap()
@@ -287,7 +290,16 @@ class Scheduler(Thread):
         runner.close()
         self._lost[partition] = monotonic_ns()
         self._owner.orphaned(partition, False)
-        log.warning("cell_superseded cell=%s epoch=%d", runner.cell, runner.state.epoch)
+        log.warning(
+            "cell_superseded cell=%s epoch=%d by=%s",
+            *(runner.cell, runner.state.epoch, runner.superseded_by),
+        )
+        if runner.superseded_by == self._worker:
+            # Kafka lets the newer member of a static id in and the older join anew, for ever.
+            self._owner.failed(
+                f"another worker runs under the id {self._worker!r} and has claimed cell "
+                f"{runner.cell}: give each worker an --id of its own"
+            )
 
     def _refuse(self, partition: int, runner: CellRunner, error: CellUnrunnable) -> None:
         """The cell cannot be run; others can."""

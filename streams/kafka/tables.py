@@ -57,6 +57,13 @@ _log = logging.getLogger(__name__)
 _CHANGELOG_BUFFER_COUNT = 1 << 17  # as Faust's own: nothing commits what is read from a changelog
 
 
+def is_of_store(error: BaseException | None) -> bool:
+    """Whether an error is one of RocksDB's, which come as plain exceptions. A store that has one is
+    to be deleted: the changelogs hold all of it.
+    """
+    return type(error) is Exception
+
+
 class RowTables:
     """The tables of the partitions that a worker has. One thread uses it: the event loop's."""
 

@@ -186,6 +186,7 @@ _SPECS: tuple[TopicSpec, ...] = (
         *(CONTROL, "Operators configure queues, policy, reservations and nodes."),
         *("QueueConfigured", "PolicyConfigured", "NodeCordoned", "NodeUncordoned"),
         *("NodeDrained", "ReservationRequested", "FlagEnabled"),
+        *("FlavorConfigured", "ZoneConfigured"),
     ),
     TopicSpec(
         name=LEDGER,

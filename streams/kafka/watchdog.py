@@ -75,6 +75,7 @@ class Watchdog(Thread):
         ends: Ends,
         failed: Callable[[str], None],
         clock_ns: Callable[[], int] = monotonic_ns,
+        told: Callable[[dict[Place, int]], None] | None = None,
     ) -> None:
         """A thread that `start` starts.
 
@@ -83,12 +84,14 @@ class Watchdog(Thread):
             ends: asked for the ends of partitions.
             failed: ends the process.
             clock_ns: a clock that never steps.
+            told: gets how many messages of each partition wait to be taken, at each look.
         """
         super().__init__(name="ganger-watchdog", daemon=True)
         self._watched = watched
         self._ends = ends
         self._failed = failed
         self._clock_ns = clock_ns
+        self._told = told
         self._standing: dict[Place, tuple[int, int]] = {}  # next offset, and since when
         self._serving_ns = clock_ns()
         self._stopping = Event()
@@ -129,6 +132,7 @@ class Watchdog(Thread):
         if unread:
             taken.update(self._ends.committed(unread))
         standing = {}
+        waiting: dict[Place, int] = {}
         for place, offset in taken.items():
             before = self._standing.get(place)
             if before is not None and before[0] == offset:
@@ -136,6 +140,7 @@ class Watchdog(Thread):
             else:
                 since_ns = now_ns
             end = self._ends.end(place)
+            waiting[place] = max(0, end - offset)
             if end > offset:
                 standing[place] = offset, since_ns
                 if now_ns - since_ns > PATIENCE_NS and self._ends.first_from(place, offset) < end:
@@ -144,3 +149,5 @@ class Watchdog(Thread):
                         f"offset {offset}"
                     )
         self._standing = standing
+        if self._told is not None:
+            self._told(waiting)

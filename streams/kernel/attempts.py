@@ -6,7 +6,7 @@ reaches its terminal phase when the last has been released.
 
 from ganger.schemas.enums import DecisionKind, Phase
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import occupancy, quota
+from ganger.streams.kernel import occupancy, progress, quota
 from ganger.streams.kernel.decide import say_evict, say_of_job
 from ganger.streams.kernel.entities import ENDED, Job, Pod
 from ganger.streams.kernel.gangs import is_pending
@@ -18,6 +18,7 @@ from ganger.streams.kernel.timers import Wake
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _FINISH = DecisionKind.FINISH
 _ALLOCATED = Phase.ALLOCATED
+_EVICTED = Phase.EVICTED
 _FAILED = Phase.FAILED
 _INQUEUE = Phase.INQUEUE
 _RELEASING = Phase.RELEASING
@@ -72,6 +73,8 @@ def end_attempt(state: State, job: Job, pod: Pod, phase: Phase) -> None:
             state.indexes.timers.at(job.ended_ns + ttl_ns(state, job), _JOB_TTL, job.seq)
     else:
         _leave(state, job, pod)
+        if job.right and phase is not _EVICTED and (phase is _SUCCEEDED or pod.evict_seq < 0):
+            progress.restore(state, job)  # not when it fails because it was told to end
         if phase is _SUCCEEDED:
             job.roles[pod.index % len(job.roles)].succeeded += 1
             # unsaid, the last attempt is the first; an adopted one began before it was known
@@ -175,6 +178,7 @@ def _close(state: State, job: Job, phase: Phase) -> None:
             quota.expect(queue, shape.charges, -role.pending())
     for level in queue.chain:
         level.jobs -= 1
+    progress.ended_in(state, queue)
     move_job(state, job, phase)
     job.ended_ns = state.now_ns
     state.indexes.timers.at(job.ended_ns + ttl_ns(state, job), _JOB_TTL, job.seq)

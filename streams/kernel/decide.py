@@ -5,7 +5,7 @@ from hashlib import sha256
 
 from ganger.schemas.decisions import Decision
 from ganger.schemas.encoding import decision_body_1, decision_body_with
-from ganger.schemas.enums import DecisionKind, Tier
+from ganger.schemas.enums import DecisionKind, Estimates, IdleClass, Tier
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import CardSpan
 from ganger.streams.kernel.entities import Job, Pod
@@ -33,8 +33,33 @@ _OF_NO_POD = {
     "protected_until_ns": 0,
     "for_job": "",
 }
+_NOTHING_MORE = {
+    "queue": "",
+    "rule": "",
+    "start_ns": 0,
+    "start_late_ns": 0,
+    "until_ns": 0,
+    "estimate_ns": 0,
+    "estimate_source": Estimates.UNKNOWN,
+    "margin_ns": 0,
+    "protect_ns": 0,
+    "hold_ns": 0,
+    "risk_milli": 0,
+    "idle": IdleClass.UNKNOWN,
+    "count": 0,
+    "order": 0,
+    "considered": 0,
+    "flavors": (),
+}
+"""Fields that only decisions about quota, victims, claims and the future have."""
 _job_body = decision_body_with(
-    "of_job", **_OF_NO_POD, started_count=0, evicted_count=0, waiting_count=0, digest=b""
+    "of_job",
+    **_OF_NO_POD,
+    started_count=0,
+    evicted_count=0,
+    waiting_count=0,
+    digest=b"",
+    **_NOTHING_MORE,
 )
 _placed_body = decision_body_with(
     "placed",
@@ -45,6 +70,7 @@ _placed_body = decision_body_with(
     evicted_count=0,
     waiting_count=0,
     digest=b"",
+    **_NOTHING_MORE,
 )
 _closed_body = decision_body_with(
     "cycle_closed",
@@ -56,6 +82,7 @@ _closed_body = decision_body_with(
     asked=0,
     free=0,
     limit=0,
+    **_NOTHING_MORE,
 )
 
 

@@ -3,8 +3,14 @@
 from ganger.schemas.enums import Phase
 from ganger.streams.kernel import occupancy, quota
 from ganger.streams.kernel.attempts import ttl_ns
-from ganger.streams.kernel.digest import event_term, holds_all, seal
-from ganger.streams.kernel.entities import ENDED, Entity, Job
+from ganger.streams.kernel.digest import (
+    holds_all,
+    loose_entities,
+    seal,
+    standing_terms,
+    stride_of,
+)
+from ganger.streams.kernel.entities import ENDED, Entity, Job, Queue
 from ganger.streams.kernel.lifecycle import WAITING
 from ganger.streams.kernel.lines import line_up
 from ganger.streams.kernel.reservations import reserved_nodes
@@ -30,6 +36,8 @@ def rebuild(state: State) -> bytes:
             else:
                 pod.is_untold = holds_all(owner)
     reserved = reserved_nodes(state)
+    for index, mask in enumerate(claimed_masks(state)):
+        state.nodes[index].claimed = mask
     for node in state.nodes:
         node.is_reserved = node.report.node in reserved
         occupancy.recount(state, node)
@@ -57,8 +65,33 @@ def read_queues(state: State) -> None:
         queue.guarantee = table.vector(config.guarantee)
         queue.capability = table.vector(config.capability)
         queue.given = table.vector(config.deserved)
+        queue.quotas = _quotas(state, queue)
+        queue.stride = queue.stride or stride_of(queue.index)
     state.widen()
     quota.relink(state)
+
+
+def _quotas(state: State, queue: Queue) -> dict[int, tuple[int, int, int]]:
+    """Quota by flavor: nominal, borrowing and lending limit, by the place of `flavor|resource`."""
+    return {
+        state.table.place(f"{quota.flavor}|{bound.resource}"): (
+            bound.nominal,
+            bound.borrowing_limit,
+            bound.lending_limit,
+        )
+        for group in queue.config.resource_groups
+        for quota in group.flavors
+        for bound in quota.bounds
+    }
+
+
+def claimed_masks(state: State) -> list[int]:
+    """Cards of each node that claims are on."""
+    masks = [0] * len(state.nodes)
+    for claim in state.claims.values():
+        for entry in claim.entries:
+            masks[entry.node] |= entry.mask
+    return masks
 
 
 def recount_queues(state: State) -> None:
@@ -123,10 +156,11 @@ def rebuild_timers(state: State) -> None:
 
 def retouch(state: State) -> bytes:
     """Make every digest term again. Returns the digest."""
-    state.digest = sum(event_term(event_id) for event_id in state.event_ids)
+    state.digest = standing_terms(state)
     state.dirty = []
     pods = [pod for node in state.nodes for pod in node.pods.values()]
     entities: list[Entity] = [*state.nodes, *state.queues, *state.jobs.values(), *pods]
+    entities += loose_entities(state)
     for entity in entities:
         entity.term = 0
         entity.is_dirty = False

@@ -16,24 +16,38 @@ import msgspec
 
 from ganger.schemas.records import (
     Amount,
+    FlavorConfigured,
     NodeReport,
     PolicyConfigured,
     QueueConfigured,
     ReservationRequested,
+    ZoneConfigured,
 )
-from ganger.streams.kernel.entities import Job, Node, Pod, Queue
+from ganger.streams.kernel.entities import (
+    Claim,
+    Entity,
+    Job,
+    Node,
+    Pod,
+    Queue,
+    Row,
+    Submissions,
+    Usage,
+)
 from ganger.streams.kernel.state import State
 
 _MODULUS = 1 << 128
 _blank = blake2b(digest_size=16)
 _encode = msgspec.msgpack.Encoder().encode
 _pack_pod = Struct("<16q").pack
+_pack_times = Struct("<2q").pack
 _pack_job = Struct("<18q").pack
 _MASK_BITS = 62  # longer masks follow the packed facts as bytes
 _SEQ = 0x9E3779B97F4A7C15F39CC0605CEDC835
 _CLOCK = 0xB5297A4D3F84D5B568E31DA4C9A1B70F
 _EPOCH = 0xC2B2AE3D27D4EB4F165667B19E3779F9
 _CLAIM = 0xD6E8FEB86659FD93A0761D6478BD642F
+_PROGRESS = 0x8EBC6AF09C88C6E3D1B54A32D192ED03
 """Odd numbers of 128 bits, otherwise arbitrary, that tell numbers apart in a sum; see `_core`."""
 
 
@@ -80,6 +94,8 @@ def _pod_facts(pod: Pod) -> bytes:
     )
     if is_long:
         facts += mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+    if pod.protected_until_ns or pod.notice_until_ns:
+        facts += b"until" + _pack_times(pod.protected_until_ns, pod.notice_until_ns)
     return facts
 
 
@@ -130,7 +146,60 @@ def _job_facts(job: Job) -> bytes:
                 else (),
             )
         )
+    if (
+        job.right
+        or job.flavors
+        or job.admitted_counts
+        or job.requeues
+        or job.restarts
+        or job.stale_since_ns
+    ):
+        facts += _encode(
+            (
+                "quota",
+                job.right,
+                [(choice.role, choice.resource, choice.flavor) for choice in job.flavors],
+                job.admitted_counts,
+                job.requeues,
+                job.restarts,
+                job.stale_since_ns,
+            )
+        )
     return facts
+
+
+def _claim_facts(claim: Claim) -> bytes:
+    entries = [
+        (e.role, e.node, _mask_bytes(e.mask), e.card_milli, e.card_memory) for e in claim.entries
+    ]
+    return _encode(
+        (
+            "claim",
+            claim.job,
+            claim.since_ns,
+            claim.until_ns,
+            entries,
+            claim.victims,
+            claim.reason,
+        )
+    )
+
+
+def _mask_bytes(mask: int) -> bytes:
+    return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+
+
+def _usage_facts(usage: Usage) -> bytes:
+    return _encode(("usage", usage.queue, usage.user, sorted(usage.hours.items())))
+
+
+def _submissions_facts(made: Submissions) -> bytes:
+    key = ("submissions", made.queue, made.user, made.tenant)
+    return _encode((key, sorted(made.minutes.items())))
+
+
+def _row_facts(row: Row) -> bytes:
+    return _encode(("row", row.name, row.values))
 
 
 def _amounts(amounts: tuple[Amount, ...]) -> list[tuple[str, int]]:
@@ -167,7 +236,7 @@ def _queue_facts(queue: Queue) -> bytes:
 
 def queue_facts(config: QueueConfigured) -> bytes:
     """Canonical bytes of a queue's configuration."""
-    return _encode(
+    facts = _encode(
         (
             config.queue,
             config.parent,
@@ -182,6 +251,72 @@ def queue_facts(config: QueueConfigured) -> bytes:
             config.state,
         )
     )
+    more = _more_of_queue(config)
+    return facts if more == _NOTHING_MORE else facts + _encode(more)
+
+
+def _more_of_queue(config: QueueConfigured) -> tuple[object, ...]:
+    """What only some queues have: see `_NOTHING_MORE`. Lists keep their order where it counts."""
+    return (
+        config.fair_weight_milli,
+        _amounts(config.over_quota_weights),
+        config.order,
+        config.within_queue,
+        config.reclaim_in_cohort,
+        config.borrow_in_cohort,
+        config.borrow_priority_max,
+        config.when_can_borrow,
+        config.when_can_preempt,
+        config.preference,
+        [
+            [
+                (
+                    quota.flavor,
+                    [
+                        (b.resource, b.nominal, b.borrowing_limit, b.lending_limit)
+                        for b in quota.bounds
+                    ],
+                )
+                for quota in group.flavors
+            ]
+            for group in config.resource_groups
+        ],
+        [(x.scope, x.subject, x.resource, x.count, x.tier) for x in config.limits],
+        config.tenants,
+        config.node_groups_required,
+        config.node_groups_preferred,
+        config.node_groups_anti_required,
+        config.node_groups_anti_preferred,
+        [(limit.group, _amounts(limit.amounts)) for limit in config.node_group_limits],
+        config.preempt_min_runtime_ns,
+        config.reclaim_min_runtime_ns,
+        config.usage_weight_milli,
+        config.backfill,
+        config.lends,
+    )
+
+
+_NOTHING_MORE: tuple[object, ...] = (
+    *(1000, [], 0, 0, 0, 0, None, 0, 0, 0, [], [], (), (), (), (), (), [], -1, -1, 0, 0, 0),
+)
+
+
+def flavor_facts(config: FlavorConfigured) -> bytes:
+    """Canonical bytes of a flavor."""
+    return _encode(
+        (
+            "flavor",
+            config.flavor,
+            sorted((label.key, label.value) for label in config.labels),
+            [(taint.key, taint.value, taint.effect) for taint in config.taints],
+            [(t.key, t.operator, t.value, t.effect) for t in config.tolerations],
+        )
+    )
+
+
+def zone_facts(config: ZoneConfigured) -> bytes:
+    """Canonical bytes of a zone."""
+    return _encode(("zone", config.zone, [(span.from_ns, span.to_ns) for span in config.open]))
 
 
 def policy_facts(record: PolicyConfigured) -> bytes:
@@ -194,17 +329,33 @@ def policy_facts(record: PolicyConfigured) -> bytes:
                 [(p.policy, p.hooks, [(x.key, x.value) for x in p.arguments]) for p in t.policies]
                 for t in record.tiers
             ],
-            [(c.name, c.priority, c.preempts) for c in record.priority_classes],
+            [
+                (c.name, c.priority, c.preempts, *((c.critical,) if c.critical else ()))
+                for c in record.priority_classes
+            ],
             [(x.key, x.value) for x in record.settings],
         )
     )
 
 
 def _reservation_facts(name: str, record: ReservationRequested) -> bytes:
-    return _encode((name, record.nodes, record.cards, record.from_ns, record.to_ns))
+    facts = _encode((name, record.nodes, record.cards, record.from_ns, record.to_ns))
+    who = (record.queues, record.users, record.tenants)
+    if any(who) or record.request is not None or record.pods or record.is_maintenance:
+        facts += _encode((who, record.request, record.pods, record.is_maintenance))
+    return facts
 
 
-_FACTS = {Pod: _pod_facts, Job: _job_facts, Node: _node_facts, Queue: _queue_facts}
+_FACTS = {
+    Pod: _pod_facts,
+    Job: _job_facts,
+    Node: _node_facts,
+    Queue: _queue_facts,
+    Claim: _claim_facts,
+    Usage: _usage_facts,
+    Submissions: _submissions_facts,
+    Row: _row_facts,
+}
 
 
 def event_term(event_id: str) -> int:
@@ -213,6 +364,48 @@ def event_term(event_id: str) -> int:
     No hash, as every request pays for it twice; ids differ in their last bytes.
     """
     return int.from_bytes(event_id.encode()[-16:], "little")
+
+
+def progress_term(queue: Queue) -> int:
+    """The digest's term for the progress of a queue, of which each step adds the same: it is made
+    with every job that ends, and a queue is large to hash.
+    """
+    return queue.progress * queue.stride
+
+
+def stride_of(index: int) -> int:
+    """What one step of progress of the queue of this id adds to the digest; an odd number."""
+    return _hash(b"progress %d" % index) | 1
+
+
+def flavor_term(config: FlavorConfigured | None) -> int:
+    """The digest's term for a flavor; 0 for none. Whoever changes one adds the difference."""
+    return 0 if config is None else _hash(flavor_facts(config))
+
+
+def zone_term(config: ZoneConfigured | None) -> int:
+    """The same for a zone."""
+    return 0 if config is None else _hash(zone_facts(config))
+
+
+def standing_terms(state: State) -> int:
+    """Sum of the terms that are kept up to date without being made anew at a seal."""
+    return (
+        sum(event_term(event_id) for event_id in state.event_ids)
+        + sum(progress_term(queue) for queue in state.queues)
+        + sum(flavor_term(config) for config in state.flavors.values())
+        + sum(zone_term(config) for config in state.zones.values())
+    )
+
+
+def loose_entities(state: State) -> list[Entity]:
+    """Entities that are no node, queue, job or pod."""
+    return [
+        *state.claims.values(),
+        *state.usage.values(),
+        *state.submissions.values(),
+        *state.memory.values(),
+    ]
 
 
 def seal(state: State) -> bytes:
@@ -245,6 +438,7 @@ def _core(state: State) -> int:
         + state.clock_ns * _CLOCK
         + state.epoch * _EPOCH
         + state.claim * _CLAIM
+        + state.progress * _PROGRESS
         + int.from_bytes(state.policy.digest, "little")
     )
     if state.flags or state.reservations or state.sources:
@@ -265,5 +459,7 @@ def recompute(state: State) -> bytes:
             job = state.jobs[pod.job]
             if not holds_all(job) or job.pods is None or job.pods.get(pod.index) is not pod:
                 total += _hash(_pod_facts(pod))
-    total += sum(event_term(event_id) for event_id in state.event_ids)
+    for entity in loose_entities(state):
+        total += _hash(_FACTS[entity.__class__](entity))  # type: ignore[operator]
+    total += standing_terms(state)
     return ((total + _core(state)) % _MODULUS).to_bytes(16, "little")

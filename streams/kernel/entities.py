@@ -12,6 +12,7 @@ from typing import Protocol
 from ganger.schemas.enums import Phase, Tier
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
+    FlavorChoice,
     JobSubmitRequested,
     NodeReport,
     QueueConfigured,
@@ -61,6 +62,8 @@ class Pod:
     evict_reason: Reason = Reason.UNKNOWN
     progress_milli: int = 0
     checkpoint_milli: int = -1  # progress at the last checkpoint; -1 = none
+    protected_until_ns: int = 0  # before then nobody's victim
+    notice_until_ns: int = 0  # told that it will be evicted then; 0 = not told
     is_untold: bool = False  # ended, or told with its job
     term: int = 0
     is_dirty: bool = False
@@ -86,6 +89,7 @@ class Node:
     free_count: int = 0  # bits of `free`
     # shared healthy cards -> free milli, free MiB
     shared: dict[int, tuple[int, int]] = field(default_factory=dict)
+    claimed: int = 0  # mask of cards that claims are on, held by pods that leave or free
     free_cpu: int = 0
     free_memory: int = 0
     free_slots: int = 0
@@ -171,6 +175,14 @@ class Job:
     asked: int = 0  # numbers of that reason
     limit: int = 0
     ended_ns: int = 0
+    right: tuple[
+        int, ...
+    ] = ()  # when its eviction right was spent (module `progress`); () = has it
+    flavors: tuple[FlavorChoice, ...] = ()  # that its use is counted in
+    admitted_counts: tuple[int, ...] = ()  # pods admitted per role; () = all
+    requeues: int = 0  # times put back since it was last admitted and started
+    restarts: int = 0  # times its pods were started anew together
+    stale_since_ns: int = 0  # below its minimum since then; 0 = not
     # derived
     key: tuple[int, ...] | None = None  # its place in a waiting line, if it stands in one
     look: int = 0  # how far it is: see `Alike`
@@ -190,12 +202,16 @@ class Queue:
     config: QueueConfigured
     parent: int  # ROOT at the top
     is_removed: bool = False
+    progress: int = 0  # jobs of it that have ended
     # derived from the configuration, by resource place
     guarantee: dict[int, int] = field(default_factory=dict)
     capability: dict[int, int] = field(default_factory=dict)
     given: dict[int, int] = field(default_factory=dict)  # deserved, where it is given
+    # quota by flavor: place of `flavor|resource` -> nominal, borrowing limit, lending limit
+    quotas: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     children: list[int] = field(default_factory=list)
     chain: "tuple[Queue, ...]" = ()  # itself, its parent, ... up to the top
+    stride: int = 0  # what a step of progress adds to the digest
     weight_scale: int = 1  # least common multiple of the siblings' weights / own weight
     used_up: tuple[list[int], ...] = ()  # the vectors `used` of its chain, then the cell's
     admitted_up: tuple[list[int], ...] = ()  # the same of `admitted`
@@ -211,3 +227,97 @@ class Queue:
     is_untold: bool = False  # never: a removed queue keeps its id
     term: int = 0
     is_dirty: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Claim:
+    """Cards that a job will start on as soon as those who hold them have left. Never changed.
+
+    While it stands, the cards and all else that its pods ask for are nobody else's.
+    """
+
+    job: int  # seq of the job: one claim each
+    since_ns: int
+    until_ns: int  # given up then
+    entries: tuple["ClaimEntry", ...]  # one per pod
+    victims: tuple[tuple[int, int, int], ...]  # attempts that leave for it: job, index, attempt
+    reason: Reason
+    is_untold: bool = False  # given up or met
+    term: int = 0
+    is_dirty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimEntry:
+    """Where one pod of a claim will start."""
+
+    role: int  # position of its role within the job
+    node: int
+    mask: int  # exactly one card when shared
+    card_milli: int = 0
+    card_memory: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Usage:
+    """Card-time that one user had in one queue."""
+
+    queue: int
+    user: str
+    hours: dict[int, int] = field(default_factory=dict)  # hour since 1970 -> milli-card-seconds
+    is_untold: bool = False
+    term: int = 0
+    is_dirty: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Submissions:
+    """Jobs that one user submitted to one queue for one tenant, of late."""
+
+    queue: int
+    user: str
+    tenant: str
+    minutes: dict[int, int] = field(default_factory=dict)  # minute since 1970 -> jobs
+    is_untold: bool = False
+    term: int = 0
+    is_dirty: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """What a policy or a controller has learnt: plain numbers under a name."""
+
+    name: str
+    values: tuple[int, ...]
+    is_untold: bool = False  # forgotten
+    term: int = 0
+    is_dirty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """An attempt that may have to leave. Victims of one bundle leave together or not at all."""
+
+    job: Job
+    pod: Pod
+    bundle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """A job that asks for the cards of others, with the pods per role that it must start."""
+
+    job: Job
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How the pods of a job stand, one number per role each."""
+
+    live: tuple[int, ...]  # hold cards and have not been told to leave
+    leaving: tuple[int, ...]  # told to leave, or to be told
+    claimed: tuple[int, ...]  # wait for their cards under a claim
+    placed: tuple[int, ...]  # in the statement under way
+    pending: tuple[int, ...]  # to be placed
+    succeeded: tuple[int, ...]

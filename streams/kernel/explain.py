@@ -15,7 +15,7 @@ from ganger.streams.kernel.gangs import missing
 from ganger.streams.kernel.lines import line_of
 from ganger.streams.kernel.node_index import holds_extra, matches, pods_on, tolerated, usable_cards
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, Shape
-from ganger.streams.kernel.state import State
+from ganger.streams.kernel.state import Refusal, State
 from ganger.streams.kernel.topology import best_island, pods_in
 
 EXAMPLES = 3
@@ -129,10 +129,10 @@ def _reasons(state: State, job: Job) -> tuple[Finding, ...]:
         return ()
     findings = _own(state, job)
     if job.phase is Phase.PENDING:
-        for admission in state.policy.admissions:
-            refusal = admission(state, job)
-            if refusal is not None:
-                findings.append(Finding(refusal.reason, refusal.asked, refusal.free, refusal.limit))
+        for voter in state.policy.job_enqueue:
+            vote = voter(state, job)
+            if isinstance(vote, Refusal):
+                findings.append(Finding(vote.reason, vote.asked, vote.free, vote.limit))
     if all(finding.reason is not Reason.QUEUE_CAPABILITY for finding in findings):
         findings += _of_capability(state, job)
     findings += _of_nodes(state, job)

@@ -5,6 +5,7 @@ For tests, simulations and `verify`; O(all entities).
 
 from ganger.schemas.enums import Phase
 from ganger.streams.kernel import topology
+from ganger.streams.kernel.derive import claimed_masks
 from ganger.streams.kernel.digest import recompute, seal
 from ganger.streams.kernel.entities import ENDED, LIVE, Job, Node, Queue
 from ganger.streams.kernel.lifecycle import WAITING
@@ -31,6 +32,8 @@ def check(state: State) -> None:
         _check_job(state, job)
     _check_lines(state)
     _check_queues(state)
+    _check_claims(state)
+    _check_rest(state)
     _same("digest", "the cell", seal(state), recompute(state))
 
 
@@ -205,6 +208,58 @@ def _check_queues(state: State) -> None:
             total[MEMORY] += node.report.memory_mib
             total[PODS] += node.report.pod_slots
     _same("capacity", "the cell", state.total[:4], total[:4])
+
+
+def _check_claims(state: State) -> None:
+    """One claim per job that waits, on cards that no other claim is on."""
+    masks = claimed_masks(state)
+    _same("claimed cards", "the cell", [node.claimed for node in state.nodes], masks)
+    whole = [0] * len(state.nodes)
+    shares: dict[tuple[int, int], int] = {}
+    for seq, claim in state.claims.items():
+        job = state.jobs.get(seq)
+        name = str(seq) if job is None else job.request.job
+        if job is None or claim.job != seq or job.phase in ENDED:
+            raise InvariantViolation("claim", name, seq, "a job that has not ended")
+        for entry in claim.entries:
+            if entry.role >= len(job.roles):
+                raise InvariantViolation("role of a claim", name, entry.role, len(job.roles))
+            if entry.card_milli:
+                card = (entry.node, entry.mask.bit_length() - 1)
+                shares[card] = shares.get(card, 0) + entry.card_milli
+            elif whole[entry.node] & entry.mask:
+                raise InvariantViolation("cards claimed twice", name, bin(entry.mask), 0)
+            else:
+                whole[entry.node] |= entry.mask
+    for (place, number), milli in shares.items():
+        if milli > CARD_MILLI or whole[place] >> number & 1:
+            name = f"{state.nodes[place].report.node}/{number}"
+            raise InvariantViolation("claimed share of card", name, milli, CARD_MILLI)
+
+
+def _check_rest(state: State) -> None:
+    """Rights were spent in the past; keys say whose counts they are; no count is negative."""
+    for job in state.jobs.values():
+        if job.right:
+            cell, own, other, others = job.right
+            now = (
+                state.progress,
+                state.queues[job.queue].progress,
+                state.queues[other].progress if other >= 0 else 0,
+            )
+            if any(kept > true for kept, true in zip((cell, own, others), now, strict=True)):
+                raise InvariantViolation("eviction right", job.request.job, job.right, now)
+        if job.admitted_counts and len(job.admitted_counts) != len(job.roles):
+            name = job.request.job
+            raise InvariantViolation("admitted counts", name, job.admitted_counts, len(job.roles))
+    for key, usage in state.usage.items():
+        _same("usage", str(key), (usage.queue, usage.user), key)
+        _same("least usage", str(key), min(0, *usage.hours.values(), 0), 0)
+    for who, made in state.submissions.items():
+        _same("submissions", str(who), (made.queue, made.user, made.tenant), who)
+        _same("least submissions", str(who), min(0, *made.minutes.values(), 0), 0)
+    for name, row in state.memory.items():
+        _same("memory", name, row.name, name)
 
 
 def _within_capability(queue: Queue) -> None:

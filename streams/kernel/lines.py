@@ -82,7 +82,7 @@ def may_start(state: State, job: Job) -> bool:
 def order_key(state: State, job: Job) -> tuple[int, ...]:
     """Its place among the jobs of its queue: what the policies say, then its seq."""
     key: tuple[int, ...] = ()
-    for hook in state.policy.job_keys:
+    for hook in state.policy.job_order:
         key += hook(state, job)
     return (*key, job.seq)
 

@@ -13,6 +13,8 @@ from ganger.streams.kernel.resources import CARDS, CPU, MEMORY, SHARED, Need, Sh
 from ganger.streams.kernel.shares import Claim, divide
 from ganger.streams.kernel.state import Refusal, State
 
+_DRAINED = (QueueState.DRAINING, QueueState.EVICTING)
+
 Charges = tuple[tuple[int, int], ...]
 
 
@@ -123,7 +125,7 @@ def relink(state: State) -> None:
         if not queue.is_removed:
             if queue.parent != ROOT:
                 queues[queue.parent].children.append(queue.index)
-            common[queue.parent] = lcm(common.get(queue.parent, 1), queue.config.weight)
+            common[queue.parent] = lcm(common.get(queue.parent, 1), max(1, queue.config.weight))
     for queue in queues:
         chain = [queue]
         while chain[-1].parent != ROOT:
@@ -133,9 +135,9 @@ def relink(state: State) -> None:
         queue.waiting_up = tuple([level.waiting for level in chain])
         queue.admitted_up = (*[level.admitted for level in chain], state.admitted)
         queue.is_closed = any(level.config.state is not QueueState.OPEN for level in chain)
-        queue.is_draining = any(level.config.state is QueueState.DRAINING for level in chain)
+        queue.is_draining = any(level.config.state in _DRAINED for level in chain)
         queue.is_capped = any(level.capability for level in chain)
-        queue.weight_scale = common.get(queue.parent, 1) // queue.config.weight
+        queue.weight_scale = common.get(queue.parent, 1) // max(1, queue.config.weight)
 
 
 def weighted_share(state: State, queue: Queue, admits: bool = False) -> int:

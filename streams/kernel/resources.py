@@ -9,7 +9,7 @@ Shape objects hold no state of the cell but a count of the jobs that use them.
 from dataclasses import dataclass
 
 from ganger.schemas.enums import IslandPolicy
-from ganger.schemas.records import Amount, PodRequest, Role
+from ganger.schemas.parts import Amount, PodRequest, Role
 
 CARDS, CPU, MEMORY, PODS = 0, 1, 2, 3
 NAMED = ("cards_milli", "cpu_milli", "memory_mib", "pods")

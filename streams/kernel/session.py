@@ -101,7 +101,7 @@ class QueueOrder:
             del self._heaps[level.parent]
 
     def _key(self, queue: Queue) -> tuple[int, ...]:
-        hooks = self._state.policy.queue_keys
+        hooks = self._state.policy.queue_order
         if len(hooks) == 1:
             return hooks[0](self._state, queue, self._admits)
         key: tuple[int, ...] = ()

@@ -9,20 +9,34 @@ import msgspec
 from ganger.schemas.enums import Phase, Tier
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
+    FlavorChoice,
+    FlavorConfigured,
     JobSubmitRequested,
     NodeReport,
     PolicyConfigured,
     QueueConfigured,
     ReservationRequested,
     Role,
+    ZoneConfigured,
 )
 from ganger.streams.kernel.derive import rebuild
 from ganger.streams.kernel.digest import seal
-from ganger.streams.kernel.entities import Job, Node, Pod, Queue, RoleState
+from ganger.streams.kernel.entities import (
+    Claim,
+    ClaimEntry,
+    Job,
+    Node,
+    Pod,
+    Queue,
+    RoleState,
+    Row,
+    Submissions,
+    Usage,
+)
 from ganger.streams.kernel.policies.registry import build
 from ganger.streams.kernel.state import State
 
-VERSION = 1
+VERSION = 2
 
 
 class SnapshotUnreadable(Exception):
@@ -46,6 +60,8 @@ class _PodRow(msgspec.Struct, array_like=True, gc=False):
     evict_reason: Reason
     progress_milli: int
     checkpoint_milli: int
+    protected_until_ns: int
+    notice_until_ns: int
     is_current: bool
 
 
@@ -80,6 +96,12 @@ class _JobRow(msgspec.Struct, array_like=True, gc=False):
     asked: int
     limit: int
     ended_ns: int
+    right: tuple[int, ...]
+    flavors: tuple[FlavorChoice, ...]
+    admitted_counts: tuple[int, ...]
+    requeues: int
+    restarts: int
+    stale_since_ns: int
 
 
 class _NodeRow(msgspec.Struct, array_like=True, gc=False):
@@ -95,6 +117,16 @@ class _QueueRow(msgspec.Struct, array_like=True, gc=False):
     config: QueueConfigured
     parent: int
     is_removed: bool
+    progress: int
+
+
+class _ClaimRow(msgspec.Struct, array_like=True, gc=False):
+    job: int
+    since_ns: int
+    until_ns: int
+    entries: tuple[tuple[int, int, bytes, int, int], ...]
+    victims: tuple[tuple[int, int, int], ...]
+    reason: Reason
 
 
 class _Snapshot(msgspec.Struct, array_like=True, gc=False):
@@ -115,6 +147,13 @@ class _Snapshot(msgspec.Struct, array_like=True, gc=False):
     reservations: list[ReservationRequested]
     sources: list[tuple[str, int, int, int]]
     event_ids: list[tuple[str, int]]
+    progress: int
+    flavors: list[FlavorConfigured]
+    zones: list[ZoneConfigured]
+    claims: list[_ClaimRow]
+    usage: list[tuple[int, str, tuple[tuple[int, int], ...]]]
+    submissions: list[tuple[int, str, str, tuple[tuple[int, int], ...]]]
+    memory: list[tuple[str, tuple[int, ...]]]
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -145,14 +184,39 @@ def encode(state: State) -> bytes:
             _NodeRow(n.report, n.is_lost, n.is_cordoned, n.is_draining, n.lost_seq, n.unknown)
             for n in state.nodes
         ],
-        [_QueueRow(q.config, q.parent, q.is_removed) for q in state.queues],
+        [_QueueRow(q.config, q.parent, q.is_removed, q.progress) for q in state.queues],
         [_job_row(job) for job in jobs],
         [_pod_row(pod, current) for pod, current in pods],
         [state.reservations[name] for name in sorted(state.reservations)],
         [(*place, *position) for place, position in sorted(state.sources.items())],
         list(state.event_ids.items()),
+        state.progress,
+        [state.flavors[name] for name in sorted(state.flavors)],
+        [state.zones[name] for name in sorted(state.zones)],
+        [_claim_row(state.claims[seq]) for seq in sorted(state.claims)],
+        [(*key, tuple(sorted(u.hours.items()))) for key, u in sorted(state.usage.items())],
+        [(*key, tuple(sorted(s.minutes.items()))) for key, s in sorted(state.submissions.items())],
+        [(name, state.memory[name].values) for name in sorted(state.memory)],
     )
     return _encoder.encode(snapshot)
+
+
+def _mask_bytes(mask: int) -> bytes:
+    return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+
+
+def _claim_row(claim: Claim) -> _ClaimRow:
+    return _ClaimRow(
+        claim.job,
+        claim.since_ns,
+        claim.until_ns,
+        tuple(
+            (e.role, e.node, _mask_bytes(e.mask), e.card_milli, e.card_memory)
+            for e in claim.entries
+        ),
+        claim.victims,
+        claim.reason,
+    )
 
 
 def _pod_row(pod: Pod, current: dict[int, Pod] | None) -> _PodRow:
@@ -161,7 +225,7 @@ def _pod_row(pod: Pod, current: dict[int, Pod] | None) -> _PodRow:
         pod.index,
         pod.attempt,
         pod.node,
-        pod.mask.to_bytes((pod.mask.bit_length() + 7) // 8, "little"),
+        _mask_bytes(pod.mask),
         pod.card_milli,
         pod.card_memory,
         pod.tier,
@@ -173,6 +237,8 @@ def _pod_row(pod: Pod, current: dict[int, Pod] | None) -> _PodRow:
         pod.evict_reason,
         pod.progress_milli,
         pod.checkpoint_milli,
+        pod.protected_until_ns,
+        pod.notice_until_ns,
         current is not None and current.get(pod.index) is pod,
     )
 
@@ -205,6 +271,12 @@ def _job_row(job: Job) -> _JobRow:
         job.asked,
         job.limit,
         job.ended_ns,
+        job.right,
+        job.flavors,
+        job.admitted_counts,
+        job.requeues,
+        job.restarts,
+        job.stale_since_ns,
     )
 
 
@@ -231,7 +303,8 @@ def decode(data: bytes) -> State:
     if snapshot.policy is not None:
         state.policy = build(snapshot.policy)
     for index, queue in enumerate(snapshot.queues):
-        state.queues.append(Queue(index, queue.config, queue.parent, queue.is_removed))
+        kept = Queue(index, queue.config, queue.parent, queue.is_removed, queue.progress)
+        state.queues.append(kept)
         state.queue_by_name[queue.config.queue] = index
     for index, node in enumerate(snapshot.nodes):
         entity = Node(index, node.report, node.is_lost, node.is_cordoned, node.is_draining)
@@ -245,7 +318,29 @@ def decode(data: bytes) -> State:
     state.reservations = {r.reservation: r for r in snapshot.reservations}
     state.sources = {(s[0], s[1]): (s[2], s[3]) for s in snapshot.sources}
     state.event_ids = dict(snapshot.event_ids)
+    _add_rest(state, snapshot)
     return _checked(state, snapshot.digest)
+
+
+def _add_rest(state: State, snapshot: _Snapshot) -> None:
+    """Flavors, zones, claims, counts and what policies have learnt."""
+    state.progress = snapshot.progress
+    state.flavors = {flavor.flavor: flavor for flavor in snapshot.flavors}
+    state.zones = {zone.zone: zone for zone in snapshot.zones}
+    for row in snapshot.claims:
+        entries = tuple(
+            ClaimEntry(role, node, int.from_bytes(mask, "little"), milli, memory)
+            for role, node, mask, milli, memory in row.entries
+        )
+        state.claims[row.job] = Claim(
+            row.job, row.since_ns, row.until_ns, entries, row.victims, row.reason
+        )
+    for queue, user, hours in snapshot.usage:
+        state.usage[(queue, user)] = Usage(queue, user, dict(hours))
+    for queue, user, tenant, minutes in snapshot.submissions:
+        made = Submissions(queue, user, tenant, dict(minutes))
+        state.submissions[(queue, user, tenant)] = made
+    state.memory = {name: Row(name, values) for name, values in snapshot.memory}
 
 
 def _checked(state: State, digest: bytes) -> State:
@@ -285,6 +380,12 @@ def _add_job(state: State, row: _JobRow) -> None:
         row.asked,
         row.limit,
         row.ended_ns,
+        row.right,
+        row.flavors,
+        row.admitted_counts,
+        row.requeues,
+        row.restarts,
+        row.stale_since_ns,
     )
     job.is_scaled = job.shape.key != (row.request.roles, row.request.min_available)
     state.jobs[job.seq] = job
@@ -311,6 +412,8 @@ def _add_pod(state: State, row: _PodRow) -> None:
         row.evict_reason,
         row.progress_milli,
         row.checkpoint_milli,
+        row.protected_until_ns,
+        row.notice_until_ns,
     )
     state.nodes[row.node].pods[(pod.job, pod.index, pod.attempt)] = pod
     if row.is_current:

@@ -50,8 +50,11 @@ HANDLERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.OwnerClaimed: control.owner_claimed,
     r.Tick: _tick,
     r.SnapshotSealed: control.snapshot_sealed,
+    r.FlavorConfigured: control.flavor_configured,
+    r.ZoneConfigured: control.zone_configured,
 }
-"""Everything a ledger may hold: not `NodeHeartbeat`, which intake turns into other facts."""
+"""Everything a ledger may hold: not `NodeHeartbeat`, which intake turns into other facts, nor
+`PodSuspended` and `PodResumed`, since no attempt is suspended yet."""
 
 
 class OutOfOrder(Exception):

@@ -7,7 +7,7 @@ at most 64 cards are memoised, since a cell sees few distinct ones.
 from dataclasses import dataclass, field
 
 from ganger.schemas.enums import CardHealth
-from ganger.schemas.records import CardRun, CardSpan, NodeReport, Taint
+from ganger.schemas.parts import CardRun, CardSpan, NodeReport, Taint
 
 _MEMO_BITS = 64
 _MEMO_MAX = 1 << 16

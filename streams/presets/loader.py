@@ -4,7 +4,7 @@ A file is the policy record as TOML; `default.toml` beside this module shows eve
 
     policy = "mine"                             # needed: its name in decisions' reports
     actions = [{ action = "allocate" }]         # needed: stages of a cycle, in order
-    tiers = [{ policies = [{ policy = "gang", hooks = ["job_key"], arguments = { k = 1 } }] }]
+    tiers = [{ policies = [{ policy = "gang", hooks = ["job_order"], arguments = { k = 1 } }] }]
     priority_classes = [{ name = "high", priority = 100, preempts = true }]
     settings = { ttl_ns = 0 }
 
@@ -69,6 +69,7 @@ class _Class(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     priority: int
     preempts: bool = True
+    critical: bool = False
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
@@ -178,7 +179,9 @@ def _record(file: _File, place: str) -> PolicyConfigured:
             )
             for index, tier in enumerate(file.tiers)
         ),
-        tuple(PriorityClass(c.name, c.priority, c.preempts) for c in file.priority_classes),
+        tuple(
+            PriorityClass(c.name, c.priority, c.preempts, c.critical) for c in file.priority_classes
+        ),
         _arguments(file.settings, f"{place}: settings"),
     )
 

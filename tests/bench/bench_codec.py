@@ -45,7 +45,8 @@ def decision(number: int) -> Decision:
         *("cell", number // 500, number % 500, now, DecisionKind.ALLOCATE, f"job-{number // 4}"),
         *("worker", number % 4, 1, f"node-{number * 7 % 5000}"),
         *((CardSpan(number % 8, 1 + number % 3),), 0, 0, Tier.MAIN, now, "", Reason.PLACED_IN_TURN),
-        *(1000, number % 9 * 1000, 0, b"8 bytes!", 0, 0, 0, b"", bytes(32)),
+        *(1000, number % 9 * 1000, 0, b"8 bytes!", 0, 0, 0, b""),
+        chain=bytes(32),
     )
 
 

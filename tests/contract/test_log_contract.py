@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ganger.streams.kafka.admin import Admin
 from ganger.streams.kafka.cells import Placement
 from ganger.streams.kafka.logs import LedgerLog
 from ganger.streams.kafka.partition import Partition
@@ -31,6 +32,7 @@ class TopicLog(LedgerLog):
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
         admin = AdminClient(settings.client())
         admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+        Admin(settings).settle({topic: 1})
         placement = Placement(IDENTITY.cell, 0, IDENTITY.fingerprint, IDENTITY.arguments)
         publisher = Publisher(settings, name="contract", on_failure=pytest.fail)
         super().__init__(settings, placement, publisher)

@@ -99,7 +99,7 @@ def same_where_both_have(written: Any, read: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", sorted(NEWEST))
-@settings(max_examples=10)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_every_version_reads_every_other(name: str, data: st.DataObject) -> None:
     versions = [schema for (other, _), schema in frozen().items() if other == name]
@@ -120,6 +120,7 @@ def grown_pair() -> tuple[Schema, Schema]:
     return older, newer
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_a_version_that_grows_by_the_rules_is_readable(data: st.DataObject) -> None:
     older, newer = grown_pair()

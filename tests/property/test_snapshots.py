@@ -53,6 +53,12 @@ def shuffled(state: State, chance: random.Random) -> State:
         state.queue_by_name,
         state.reservations,
         state.sources,
+        state.flavors,
+        state.zones,
+        state.claims,
+        state.usage,
+        state.submissions,
+        state.memory,
         *[node.pods for node in state.nodes],
     ]
     for job in state.jobs.values():

@@ -38,11 +38,27 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 # The same inside streams/kernel. Entities are plain data, so the ordered structures over them stand
 # below the state that owns both.
 KERNEL_LAYERS: tuple[tuple[str, ...], ...] = (
-    ("resources", "topology", "shares", "flags", "limits", "fairness", "scores"),
+    (
+        *(
+            "resources",
+            "topology",
+            "shares",
+            "flags",
+            "limits",
+            "fairness",
+            "scores",
+            "horizon",
+            "foresight",
+        ),
+        *("horizon", "foresight"),
+    ),
     ("entities",),
     ("node_index", "waiting", "timers"),
     ("state",),
-    ("lifecycle", "digest", "quota", "gangs", "occupancy", "decide", "reservations", "capacity"),
+    (
+        *("lifecycle", "digest", "quota", "gangs", "occupancy", "decide", "reservations"),
+        *("capacity", "progress"),
+    ),
     ("policies",),
     ("lines", "attempts", "derive"),
     ("snapshot", "invariants"),

@@ -126,8 +126,7 @@ class KillLoop:
         folds, load, report = self._folds, self._load, self.report
         sources = set()
         for fold in folds:
-            fold.advance()
-            cell = fold.placement.cell
+            cell = fold.advanced().placement.cell
             missing = load.acknowledged[cell] - fold.event_ids
             assert not missing, f"{cell}: acknowledged and lost: {sorted(missing)[:10]}"
             assert fold.refused == [], cell
@@ -185,7 +184,6 @@ class KillLoop:
             self._cluster.kill(broker)
         self.report.broker_kills += 1
         if self._brokers > 1:
-            worker.forget()
             self._fleet.tend()
             for other in self._fleet.workers.values():
                 self._fleet.until_live(other, PATIENCE_S)
@@ -203,8 +201,6 @@ class KillLoop:
             lambda: cells <= {cell for other in others for cell in other.cells()},
             PATIENCE_S,
         )
-        for other in others:
-            other.forget()
         self._until_decided(cells)
         worker.forget()
         worker.signal(signal.SIGCONT)
@@ -241,14 +237,12 @@ class KillLoop:
         self._folds = [CellFold(fleet.settings, placements[cell]) for cell in self._plan.cells]
 
         def have_ended() -> bool:
-            for fold in self._folds:
-                fold.advance()
-            return all(load.jobs[fold.placement.cell] <= fold.finished for fold in self._folds)
+            return all(
+                load.jobs[fold.placement.cell] <= fold.advanced().finished for fold in self._folds
+            )
 
         def are_exact() -> bool:
-            for fold in self._folds:
-                fold.advance()
-            return not any(fold.table_defects() for fold in self._folds)
+            return not any(fold.advanced().table_defects() for fold in self._folds)
 
         fleet.until("all jobs end", have_ended, PATIENCE_S)
         fleet.until("lag is zero", lambda: not lags(fleet.settings, len(placements)), PATIENCE_S)

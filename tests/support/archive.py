@@ -1,4 +1,4 @@
-"""Logs of the Parallel Workloads Archive with their published schedules, and a machine to replay them.
+"""Logs of the Parallel Workloads Archive, their published schedules, a machine to replay them.
 
 The machine knows nothing of policies: it keeps time and processors, calls a `Planner` at every
 event, one event at a time, as the kernel is called, and starts what the planner says. Times are
@@ -75,6 +75,13 @@ def published_waits(name: str, algorithm: str) -> dict[int, int]:
         return {int(row["job"]): int(row["wait"]) for row in csv.DictReader(file)}
 
 
+def differences(name: str, algorithm: str, waits: dict[int, int]) -> int:
+    """Jobs that start in another second than published, or in one of the two schedules only."""
+    published = published_waits(name, algorithm)
+    numbers = {**published, **waits}
+    return sum(published.get(number) != waits.get(number) for number in numbers)
+
+
 def mean_bounded_slowdown(jobs: Iterable[Job], waits: dict[int, int]) -> float:
     """Mean of max(1, (wait + run) / max(run, 10 s))."""
     slowdowns = [
@@ -88,10 +95,6 @@ class Planner(Protocol):
 
     def submitted(self, job: Job, now_s: int) -> list[Job]:
         """A job was submitted."""
-        ...
-
-    def started(self, running: Running) -> None:
-        """A job that the planner named holds its processors, or claims them."""
         ...
 
     def ended(self, running: Running, now_s: int) -> list[Job]:
@@ -160,14 +163,15 @@ class Machine:
                 self._start(planner.ended(running, now_s), now_s)
             if wake_s == now_s:
                 self._start(planner.woken(now_s), now_s)
-            assert not self._claims, "more processors are held at the end of a second than there are"
+            assert not self._claims, (
+                "more processors are held at the end of a second than there are"
+            )
 
     def _start(self, jobs: list[Job], now_s: int) -> None:
         for job in jobs:
             self.waits[job.number] = now_s - job.submit_s
             self._order += 1
             running = Running(job, now_s, self._order, self._planner.expected_s(job, now_s))
-            self._planner.started(running)
             lacking = job.processors - self._idle
             if lacking <= 0:
                 self._idle -= job.processors

@@ -10,7 +10,8 @@ def decision(cell: str, cause_seq: int, index: int, time_ns: int = 0, job: str =
     """A decision with this id; the job is what else tells it from others."""
     return Decision(
         *(cell, cause_seq, index, time_ns, DecisionKind.FINISH, job, "", -1, 0, "", (), 0, 0),
-        *(Tier.MAIN, 0, "", Reason.UNKNOWN, 0, 0, 0, b"", 0, 0, 0, b"", b"\3" * 32),
+        *(Tier.MAIN, 0, "", Reason.UNKNOWN, 0, 0, 0, b"", 0, 0, 0, b""),
+        chain=b"\3" * 32,
     )
 
 

@@ -7,6 +7,7 @@ in this process over logs in memory.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -81,8 +82,8 @@ class CellFold:
     def state(self) -> State:
         return self.engine.state
 
-    def advance(self) -> int:
-        """Fold what has come; the end of the ledger."""
+    def advanced(self) -> Self:
+        """The fold, up to the ledger's end as of now."""
         for first_seq, payloads in self._ledger.read_groups(self.state.next_seq):
             records, decisions = self.engine.follow(first_seq, payloads)
             for record in records:
@@ -91,7 +92,7 @@ class CellFold:
                     source = record.source
                     self.sources.add((source.topic, source.partition, source.offset))
             self._note(first_seq, records, decisions)
-        return self.state.next_seq
+        return self
 
     def _note(
         self, first_seq: int, records: Sequence[Record], decisions: Iterable[Decision]
@@ -267,7 +268,10 @@ def dead_letters(settings: KafkaSettings, partitions: int) -> set[Place]:
         for messages in partition.read(low, high):
             for message in messages:
                 said = dict(message.headers() or [])
-                place = said[SOURCE_TOPIC], said[SOURCE_PARTITION], said[SOURCE_OFFSET]
-                found.add((place[0].decode(), int(place[1]), int(place[2])))
+                topic, place, offset = (
+                    str(said[name], "ascii")  # type: ignore[arg-type]
+                    for name in (SOURCE_TOPIC, SOURCE_PARTITION, SOURCE_OFFSET)
+                )
+                found.add((topic, int(place), int(offset)))
         partition.close()
     return found

@@ -34,6 +34,9 @@ COMMAND = (
 WORKER_CRASHES = (70, 1)
 """How a worker ends that is to be started again: in doubt, or because it found no broker."""
 
+NO_BROKER = "Check that Kafka runs there"
+"""What a process says that found no broker when it started, whatever its exit code."""
+
 NODES_CRASHES = (1,)
 """The same of simulated nodes."""
 
@@ -111,7 +114,8 @@ class Child:
             return
         if not self._was_killed:
             self.crashes.append(code)
-            if code not in self._crashes or len(self.crashes) > CRASHES_MAX:
+            is_foreseen = code in self._crashes or NO_BROKER in self.log()
+            if not is_foreseen or len(self.crashes) > CRASHES_MAX:
                 raise FleetFailed(f"{self.name} ended with {code}:\n{self.tail()}")
         self.start()
 
@@ -207,10 +211,12 @@ class Fleet:
         """Where the cells are."""
         return read_placements(self.settings)
 
-    def worker(self, name: str, data: Path | None = None) -> WorkerChild:
-        """Start a worker."""
+    def worker(self, name: str, data: Path | None = None, logs: Path | None = None) -> WorkerChild:
+        """Start a worker, with folders of its own unless others are named."""
         where = data or self._folder / f"data-{name}"
-        self.workers[name] = child = WorkerChild(name, self.settings, where, self._folder)
+        logs = logs or self._folder
+        logs.mkdir(exist_ok=True)
+        self.workers[name] = child = WorkerChild(name, self.settings, where, logs)
         child.start()
         return child
 

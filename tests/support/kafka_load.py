@@ -6,13 +6,14 @@ deliver is sent again by a new one, under the same ids, as the client's document
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from threading import Event, Thread
 
+from ganger.replay.workload import DEFAULT_QUEUE
 from ganger.schemas.enums import QueueState
 from ganger.schemas.records import QueueConfigured
 from ganger.services.answers import Answers
 from ganger.services.client import JobSpec, KafkaSettings, NotDelivered, Producer, RetrySpec
-from ganger.services.job_spec import DEFAULT_QUEUE
 from ganger.streams.presets.loader import load_policy
 
 RATE_DEFAULT = 20
@@ -64,7 +65,7 @@ class _Sender:
     def send(self, event_id: str, send: Send) -> None:
         """Send an event for the first time."""
         self.waiting[event_id] = send
-        self._try(lambda: send(self._producer))
+        self._try(partial(self._send, send))
 
     def poll(self) -> None:
         """Hear of deliveries."""
@@ -81,7 +82,10 @@ class _Sender:
             self.failures += 1
             self._producer = self._connect()
             for send in list(self.waiting.values()):
-                self._try(lambda send=send: send(self._producer))
+                self._try(partial(self._send, send))
+
+    def _send(self, send: Send) -> None:
+        send(self._producer)
 
     def _connect(self) -> Producer:
         return Producer(self._settings, self._cell, name="load", on_delivered=self._delivered)

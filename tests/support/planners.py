@@ -5,6 +5,8 @@ Each is what the kernel does on a cell of one node, without the kernel.
 
 from collections.abc import Callable
 
+from ganger.streams.kernel.foresight.runs import RUNS_MAX, learn, predict
+from ganger.streams.kernel.horizon.bench import Bench
 from ganger.streams.kernel.horizon.book import Book
 from ganger.streams.kernel.horizon.easy import Bound, Candidate, Gap, scan
 from ganger.streams.kernel.horizon.ends import Ends
@@ -12,39 +14,39 @@ from ganger.streams.kernel.horizon.orders import ORDERS, Ask
 from ganger.streams.kernel.horizon.steps import FOREVER
 from support.archive import Job, Running
 
-Estimate = Callable[[Job], int]
-
-
-def requested(job: Job) -> int:
-    """What the user asked for."""
-    return job.requested_s
-
-
-def exact(job: Job) -> int:
-    """What nobody can know."""
-    return job.run_s
-
 
 class Queueing:
-    """What all of them share: a line of waiting jobs, running ones by expected end."""
+    """What all of them share: a line of waiting jobs, running ones by expected end.
 
-    def __init__(self, processors: int, estimate: Estimate) -> None:
+    `is_exact`: estimates are the run times, which nobody can know; else the requested times.
+    """
+
+    def __init__(self, processors: int, *, is_exact: bool = False) -> None:
         self.free = processors  # neither held nor claimed; negative while claims are
-        self.estimate = estimate
+        self.is_exact = is_exact
         self.ends = Ends()
         self.line: dict[int, Job] = {}  # by number, in order of submission
-        self.scans = 0  # candidates judged
+
+    def estimate_s(self, job: Job) -> int:
+        """What the job is known to need at most."""
+        return job.run_s if self.is_exact else job.requested_s
 
     def expected_s(self, job: Job, now_s: int) -> int:
-        return now_s + self.estimate(job)
+        return now_s + self.estimate_s(job)
 
-    def started(self, running: Running) -> None:
-        self.free -= running.job.processors
-        self.ends.add(running.expected_s, running.order, 0, running.job.processors)
+    def hold(self, job: Job, now_s: int) -> None:
+        """A job starts."""
+        self.free -= job.processors
+        self.ends.add(self.expected_s(job, now_s), job.number, 0, job.processors)
+
+    def submitted(self, job: Job, now_s: int) -> list[Job]:
+        self.line[job.number] = job
+        return self.plan(now_s)
 
     def ended(self, running: Running, now_s: int) -> list[Job]:
-        self.free += running.job.processors
-        self.ends.remove(running.expected_s, running.order, 0, running.job.processors)
+        job = running.job
+        self.free += job.processors
+        self.ends.remove(running.expected_s, job.number, 0, job.processors)
         return self.plan(now_s)
 
     def wake_s(self) -> int | None:
@@ -54,11 +56,8 @@ class Queueing:
         return []
 
     def plan(self, now_s: int) -> list[Job]:
-        """One pass."""
-        raise NotImplementedError
-
-    def heads(self, free: int) -> tuple[list[Job], int]:
-        """Take the jobs at the head that fit out of the line; they, and what is left free."""
+        """One pass: the jobs at the head that fit."""
+        free = self.free + self.ends.due(now_s)
         started = []
         for job in self.line.values():
             if job.processors > free:
@@ -67,131 +66,146 @@ class Queueing:
             started.append(job)
         for job in started:
             del self.line[job.number]
-        return started, free
-
-
-class Fcfs(Queueing):
-    """First come, first served."""
-
-    def submitted(self, job: Job, now_s: int) -> list[Job]:
-        self.line[job.number] = job
-        return self.plan(now_s)
-
-    def plan(self, now_s: int) -> list[Job]:
-        return self.heads(self.free + self.ends.due(now_s))[0]
+            self.hold(job, now_s)
+        return started
 
 
 class Easy(Queueing):
     """One reservation.
 
+    Attributes:
+        lane_count: estimates of a candidate.
+
     Args:
+        processors: of the machine.
         order: of the scan, by its name in `ORDERS`.
         only_fitting: a submission causes a pass only if the job fits now.
-        judge: what candidates are judged by, given the head's wait; by default the estimate.
+        is_exact: see `Queueing`.
     """
+
+    lane_count = 1
 
     def __init__(
         self,
         processors: int,
-        estimate: Estimate,
         *,
         order: str = "arrival",
-        only_fitting: bool = True,
-        judge: Callable[[Job, int], int] | None = None,
+        only_fitting: bool = False,
+        is_exact: bool = False,
     ) -> None:
-        super().__init__(processors, estimate)
-        self._order = ORDERS[order]
-        self._is_fifo = order == "arrival"
+        super().__init__(processors, is_exact=is_exact)
+        self.bench = Bench(self.lane_count)
+        self._order = order
         self._only_fitting = only_fitting
-        self._judge = judge or (lambda job, head_wait_s: estimate(job))
+
+    def lanes_s(self, job: Job) -> tuple[int, ...]:
+        """What a candidate is judged by, as a rule and while the head has waited too long."""
+        return (self.estimate_s(job),)
+
+    def lane(self, head_wait_s: int) -> int:
+        """Which of these judges now."""
+        return 0
 
     def submitted(self, job: Job, now_s: int) -> list[Job]:
-        self.line[job.number] = job
         if self._only_fitting and job.processors > self.free + self.ends.due(now_s):
+            self.line[job.number] = job
+            self.sit(job)
             return []
-        return self.plan(now_s)
+        return super().submitted(job, now_s)
+
+    def sit(self, job: Job) -> None:
+        """The job is not started at once."""
+        self.bench.add((job.number,), job.processors, self.lanes_s(job))
 
     def plan(self, now_s: int) -> list[Job]:
-        started, free = self.heads(self.free + self.ends.due(now_s))
-        if len(self.line) < 2 or not free:
+        started = super().plan(now_s)
+        for job in started:
+            if (job.number,) in self.bench:
+                self.bench.remove((job.number,))
+        if len(self.bench) < len(self.line):
+            self.sit(next(reversed(self.line.values())))
+        free = self.free + self.ends.due(now_s)
+        if len(self.line) < 2 or free <= 0:
             return started
-        waiting = iter(self.line.values())
-        head = next(waiting)
-        gap = self._gap(head, free, now_s, started)
-        candidates = []
-        for job in waiting:
-            if job.processors <= free:
-                estimate_s = self._judge(job, now_s - head.submit_s)
-                candidates.append(Candidate(job.number, job.processors, estimate_s))
-        self.scans += len(candidates)
-        if not self._is_fifo:
-            candidates.sort(key=lambda one: self._key(one, now_s))
-        bound = Bound(head.processors, self.estimate(head))
-        for candidate in scan(candidates, now_s, free, gap, bound):
-            started.append(self.line.pop(candidate.job))
+        head = next(iter(self.line.values()))
+        reach = self.ends.reach(head.processors, free, now_s)
+        gap = Gap(FOREVER, 0)
+        if reach is not None:
+            gap = Gap(reach.at_ns, reach.free - head.processors)
+        for candidate in self._offer(head, now_s, free, gap):
+            job = self.line.pop(candidate.place[0])
+            self.bench.remove(candidate.place)
+            self.hold(job, now_s)
+            started.append(job)
         return started
 
-    def _gap(self, head: Job, free: int, now_s: int, started: list[Job]) -> Gap:
-        """The head's gap, those that start in this pass counted as running."""
-        for job in started:
-            self.ends.add(self.expected_s(job, now_s), -job.number, 0, job.processors)
-        reach = self.ends.reach(head.processors, free, now_s)
-        for job in started:
-            self.ends.remove(self.expected_s(job, now_s), -job.number, 0, job.processors)
-        if reach is None:
-            return Gap(FOREVER, 0)
-        return Gap(reach.at_ns, reach.free - head.processors)
-
-    def _key(self, candidate: Candidate, now_s: int) -> tuple[int, ...]:
-        job = self.line[candidate.job]
-        wait_s = now_s - job.submit_s
-        return self._order(Ask(job.number, job.processors, candidate.estimate_ns, wait_s))
+    def _offer(self, head: Job, now_s: int, free: int, gap: Gap) -> list[Candidate]:
+        lane = self.lane(now_s - head.submit_s)
+        if self._order in ("arrival", "shortest"):
+            is_shortest = self._order == "shortest"
+            return self.bench.offer(now_s, free, gap, lane=lane, is_shortest=is_shortest)
+        key = ORDERS[self._order]
+        bound = Bound(head.processors, self.lanes_s(head)[lane])
+        asks = {
+            candidate: Ask(candidate.place, candidate.cards, candidate.estimate_ns, wait_s)
+            for candidate in self.bench.all(lane)
+            if (wait_s := now_s - self.line[candidate.place[0]].submit_s) >= 0
+        }
+        return scan(sorted(asks, key=lambda one: key(asks[one])), now_s, free, gap, bound)
 
 
 class Predicting(Easy):
-    """EASY over predicted run times: the mean of the user's last five, shortest first.
+    """EASY over predicted run times: the mean of the user's last runs, shortest first.
 
     Running jobs are expected to end at their requested time; once the head has waited `guard_s`,
     candidates are judged by their request.
     """
 
-    def __init__(self, processors: int, *, guard_s: int = 2 * 86400, runs_max: int = 5) -> None:
-        super().__init__(
-            processors, requested, order="shortest", only_fitting=False, judge=self._predict
-        )
+    lane_count = 2
+
+    def __init__(self, processors: int, *, guard_s: int = 3 * 86400) -> None:
+        super().__init__(processors, order="shortest")
         self._guard_s = guard_s
-        self._runs_max = runs_max
-        self._runs: dict[str, list[int]] = {}
+        self._runs: dict[str, tuple[int, ...]] = {}
+        self._waiting: dict[str, dict[int, Job]] = {}  # by user
+
+    def lanes_s(self, job: Job) -> tuple[int, int]:
+        return predict(self._runs.get(job.user, ()), job.requested_s), job.requested_s
+
+    def lane(self, head_wait_s: int) -> int:
+        return int(head_wait_s >= self._guard_s)
+
+    def submitted(self, job: Job, now_s: int) -> list[Job]:
+        self._waiting.setdefault(job.user, {})[job.number] = job
+        return super().submitted(job, now_s)
+
+    def hold(self, job: Job, now_s: int) -> None:
+        del self._waiting[job.user][job.number]
+        super().hold(job, now_s)
 
     def ended(self, running: Running, now_s: int) -> list[Job]:
-        runs = self._runs.setdefault(running.job.user, [])
-        runs.append(running.job.run_s)
-        del runs[: -self._runs_max]
+        user = running.job.user
+        self._runs[user] = learn(self._runs.get(user, ()), running.job.run_s, RUNS_MAX)
+        for job in self._waiting[user].values():
+            if (job.number,) in self.bench:
+                self.bench.change((job.number,), self.lanes_s(job))
         return super().ended(running, now_s)
-
-    def _predict(self, job: Job, head_wait_s: int) -> int:
-        runs = self._runs.get(job.user)
-        if not runs or head_wait_s >= self._guard_s:
-            return job.requested_s
-        return min(job.requested_s, max(1, sum(runs) // len(runs)))
 
 
 class Conservative(Queueing):
     """A booking for everybody."""
 
-    def __init__(self, processors: int, estimate: Estimate) -> None:
-        super().__init__(processors, estimate)
+    def __init__(self, processors: int, *, is_exact: bool = False) -> None:
+        super().__init__(processors, is_exact=is_exact)
         self._book = Book(0, processors)
 
     def submitted(self, job: Job, now_s: int) -> list[Job]:
-        self.line[job.number] = job
         self._book.free.trim(now_s)
-        self._book.book(job.number, job.processors, self.estimate(job), now_s)
-        return self.plan(now_s)
+        self._book.book(job.number, job.processors, self.estimate_s(job), now_s)
+        return super().submitted(job, now_s)
 
     def ended(self, running: Running, now_s: int) -> list[Job]:
         self._book.release(running.job.processors, now_s, running.expected_s)
-        self.scans += len(self.line)
         self._book.replan(now_s)
         return super().ended(running, now_s)
 
@@ -203,7 +217,20 @@ class Conservative(Queueing):
         return self.plan(now_s)
 
     def plan(self, now_s: int) -> list[Job]:
-        due = self._book.due(now_s)
-        for number in due:
+        started = []
+        for number in self._book.due(now_s):
             self._book.start(number)
-        return [self.line.pop(number) for number in due]
+            job = self.line.pop(number)
+            self.hold(job, now_s)
+            started.append(job)
+        return started
+
+
+PLANNERS: dict[str, Callable[[int], Queueing]] = {
+    "fcfs": Queueing,
+    "easy": lambda processors: Easy(processors, only_fitting=True),
+    "easy-clairvoyant": lambda processors: Easy(processors, only_fitting=True, is_exact=True),
+    "sjbf-clairvoyant": lambda processors: Easy(processors, order="shortest", is_exact=True),
+    "conservative": Conservative,
+}
+"""The published algorithms, by the names of their files."""

@@ -79,5 +79,5 @@ def test_a_bad_line_of_standard_input_is_named_and_nothing_is_sent() -> None:
 
 def test_a_bad_queue_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "queues.toml"
-    file.write_text("[[queues]]\nname = 'a'\nweight = 0\n")
-    assert "queues.toml: queues[0].weight: it is 0" in refusal("queue", "apply", str(file))
+    file.write_text("[[queues]]\nname = 'a'\nweight = -1\n")
+    assert "queues.toml: queues[0].weight: it is -1" in refusal("queue", "apply", str(file))

@@ -22,7 +22,20 @@ from ganger.schemas.encoding import (
     decision_payload,
     encode_record,
 )
-from ganger.schemas.enums import BackfillPreference, DecisionKind, FailureKind, IslandPolicy, Tier
+from ganger.schemas.enums import (
+    BackfillPreference,
+    Communication,
+    DecisionKind,
+    Estimates,
+    FailureKind,
+    IdleClass,
+    IslandPolicy,
+    JobAction,
+    LimitAction,
+    PodEvent,
+    Tier,
+    Tri,
+)
 from ganger.schemas.errors import (
     EncodeError,
     PayloadCorrupt,
@@ -33,11 +46,16 @@ from ganger.schemas.errors import (
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
     Amount,
+    Budget,
     CardSpan,
+    EventAction,
+    FlavorChoice,
     JobSubmitRequested,
     JobUpdateRequested,
+    Label,
     NodeCordoned,
     PodFailed,
+    PodGroup,
     PodRequest,
     PodStarted,
     Record,
@@ -45,6 +63,7 @@ from ganger.schemas.records import (
     Role,
     Source,
     Tick,
+    Topology,
 )
 
 REQUEST = PodRequest(2, 0, 0, 0, ("A100",), IslandPolicy.ANY, 4000, 1024, (), (), ())
@@ -58,7 +77,8 @@ FAILED = PodFailed(300, "", None, "j", 0, 1, FailureKind.OUT_OF_MEMORY, -9, "kil
 UPDATE = JobUpdateRequested(1, "e", None, "j", "me", 5, None, ())
 DECISION = Decision(
     *("c", 4, 1, 300, DecisionKind.ALLOCATE, "j", "w", 0, 1, "n", (CardSpan(2, 3),), 0, 0),
-    *(Tier.MAIN, 0, "", Reason.PLACED_IN_TURN, 3000, 8000, 0, b"\1\2", 0, 0, 0, b"", b"\3" * 32),
+    *(Tier.MAIN, 0, "", Reason.PLACED_IN_TURN, 3000, 8000, 0, b"\1\2", 0, 0, 0, b""),
+    chain=b"\3" * 32,
 )
 
 
@@ -76,6 +96,7 @@ def test_bytes_of_a_decision_by_hand() -> None:
         "02 04 06 00 00 00"  # one span from card 2 of 3 cards; no card share
         "02 00 00 02 f02e 807d 00 04 0102"  # tier, until, for job, reason, numbers, policy
         "00 00 00 00"  # counts, digest
+        "00000000 00000000 00000000 00000000"  # queue .. flavors
     )
     assert decision_body(DECISION) == body
     payload = bytes.fromhex("00 00001901") + body + b"\x40" + b"\3" * 32
@@ -89,7 +110,9 @@ def test_layout_1_is_fixed() -> None:
     assert ",".join(DECISION_LAYOUTS[1]) == (
         "cell,cause_seq,index,time_ns,kind,job,role,pod,attempt,node,cards,card_milli,"
         "card_memory_mib,tier,protected_until_ns,for_job,reason,asked,free,limit,policy,"
-        "started_count,evicted_count,waiting_count,digest"
+        "started_count,evicted_count,waiting_count,digest,queue,rule,start_ns,start_late_ns,"
+        "until_ns,estimate_ns,estimate_source,margin_ns,protect_ns,hold_ns,risk_milli,idle,count,"
+        "order,considered,flavors"
     )
     assert decision_hashed(DECISION, 1) == decision_body(DECISION)
     with pytest.raises(KeyError):
@@ -101,6 +124,55 @@ def test_a_run_of_rarely_used_fields_is_written_when_any_is_set() -> None:
         decision = replace(DECISION, **changed)
         again = decode_decision(decision_payload(decision))
         assert replace(again, body=b"") == decision
+
+
+REST: dict[str, Any] = {
+    **dict.fromkeys(("queue", "rule"), "é"),
+    **dict.fromkeys(("start_ns", "start_late_ns", "until_ns", "estimate_ns", "margin_ns"), 1 << 40),
+    **dict.fromkeys(("protect_ns", "hold_ns", "risk_milli", "count", "order", "considered"), -1),
+    "estimate_source": Estimates.CORRECTED,
+    "idle": IdleClass.TIME,
+    "flavors": (FlavorChoice("w", "cards_milli", "a"),),
+}
+
+
+@pytest.mark.parametrize("field", REST)
+def test_each_field_of_few_decisions_is_kept(field: str) -> None:
+    decision = replace(DECISION, **{field: REST[field]})
+    payload = decision_payload(decision)
+    assert replace(decode_decision(payload), body=b"") == decision
+    assert payload != decision_payload(DECISION)
+
+
+WISHES: dict[str, Any] = {
+    "groups": (PodGroup("g", topology=Topology(1, 2)),),
+    "topology": Topology(),
+    "budget": Budget(),
+    "start_request": (),
+    **dict.fromkeys(("preempts", "preemptable"), Tri.YES),
+    **dict.fromkeys(("priority_boost", "protected_ns", "grace_ns", "restarts_max"), 0),
+    **dict.fromkeys(("min_success", "notice_ns"), 5),
+    "actions": (EventAction(PodEvent.FAILED, (1, -1), "", JobAction.ABORT_JOB, 0),),
+    "spot": True,
+    "communication": Communication.LOW,
+    "on_limit": LimitAction.END,
+}
+
+
+@pytest.mark.parametrize("field", WISHES)
+def test_each_wish_of_few_jobs_is_kept(field: str) -> None:
+    request = replace(SUBMIT, **{field: WISHES[field]})
+    payload = encode_record(request)
+    assert decode_record(payload) == decode_by_fastavro(payload) == request
+    assert (payload == encode_record(SUBMIT)) == (request == SUBMIT)
+
+
+def test_what_few_roles_say_is_kept() -> None:
+    said = {"group": "g", "order": -2, "preempts": Tri.NO, "labels": (Label("k", "v"),)}
+    for field, value in said.items():
+        request = replace(SUBMIT, roles=(replace(SUBMIT.roles[0], **{field: value}),))
+        payload = encode_record(request)
+        assert decode_record(payload) == decode_by_fastavro(payload) == request != SUBMIT
 
 
 NAMED = replace(SUBMIT, roles=(Role("w", 1, 1, replace(REQUEST, resources=(Amount("x", 1.5),))),))

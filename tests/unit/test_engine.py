@@ -232,6 +232,34 @@ def test_nothing_is_written_before_commit_and_then_the_ledger_first() -> None:
     assert len(desk.events) == 2
 
 
+def test_each_commit_tells_what_it_wrote_when_nothing_is_held_back() -> None:
+    desk = Desk()
+    told: list[tuple[int, int, int]] = []
+    wrote: list[bytes] = []
+    said: list[Decision] = []
+
+    def on_commit(written: Sequence[bytes], decisions: Sequence[Decision]) -> None:
+        engine = desk.engine
+        told.append((engine.staged_count, engine.committed_seq, engine.decision_count))
+        wrote.extend(written)
+        said.extend(decisions)
+
+    desk.engine.on_commit = on_commit
+    records, made = setup() + jobs(3), []
+    for record in records[:9]:
+        made += desk.engine.ahead(record)
+    desk.engine.commit()
+    desk.engine.commit()  # writes nothing
+    first_count = len(made)
+    for record in records[9:]:
+        made += desk.engine.ahead(record)
+    assert desk.engine.decision_count == len(made) > first_count
+    desk.engine.commit()
+    assert told == [(0, 9, first_count), (0, 11, len(made))]
+    assert wrote == [encode_record(record) for record in records] == payloads(desk.ledger)
+    assert [decision_payload(decision) for decision in said] == payloads(desk.decisions)
+
+
 def test_groups_do_not_grow_beyond_their_bound() -> None:
     desk = Desk()
     for record in setup():

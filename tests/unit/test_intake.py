@@ -10,6 +10,8 @@ from ganger.schemas.encoding import encode_record
 from ganger.schemas.enums import CardHealth
 from ganger.streams.intake import BAD_STRUCTURE, NOT_AN_INPUT, DeadLetter, InputRefused, Intake
 from ganger.streams.kernel.limits import CARDS_MAX
+from ganger.streams.kernel.state import State
+from ganger.streams.kernel.step import step
 from ganger.streams.structure import NAME_CHARS_MAX
 from support.builders import SECOND, queue, report, submission
 
@@ -135,13 +137,21 @@ def test_only_heartbeats_that_say_something_new_reach_the_ledger() -> None:
     intake = listening()
     first = replace(report("n"), utilisation_milli=(0,) * 8)
     assert intake.accept(heartbeat(first, event_id="h"), 10) == [
-        r.NodeChanged(10, "h", None, replace(first, utilisation_milli=()))
+        r.NodeChanged(10, "", None, replace(first, utilisation_milli=()))
     ]
     busy = replace(first, utilisation_milli=(900,) * 8)
     assert intake.accept(heartbeat(busy), 20) == []
     assert intake.accept(heartbeat(busy), 30) == []
     failed = report("n", failed=[3])
     assert intake.accept(heartbeat(failed), 40) == [r.NodeChanged(40, "", None, failed)]
+
+
+def test_every_node_of_a_frame_with_an_event_id_reaches_the_kernel() -> None:
+    state = State("cell", bytes(32))
+    taken = listening().accept(heartbeat(report("n"), report("m"), event_id="frame"), 10)
+    for seq, record in enumerate(taken):
+        step(state, seq, record)
+    assert [node.report.node for node in state.nodes] == ["n", "m"]
 
 
 @pytest.mark.parametrize("change", [{"attempts": [("a", 0, 1)]}, {"handled": 4}, {"boot": "2"}])

@@ -14,21 +14,44 @@ from ganger.schemas.codec import decode_untrusted
 from ganger.schemas.encoding import encode_record
 from ganger.schemas.enums import (
     BackfillPreference,
+    Communication,
     DecisionKind,
+    FlavorPreference,
+    FlavorSearch,
     IslandPolicy,
+    JobAction,
+    LimitAction,
+    LimitScope,
+    PodEvent,
+    QueueOrder,
     QueueState,
     SelectorOperator,
     TaintEffect,
+    Tier,
     TolerationOperator,
+    Tri,
+    VictimRule,
 )
 from ganger.services.durations import parse_duration
-from ganger.services.job_files import JobLine, parse_jobs, parse_queues, read_text
+from ganger.services.job_files import (
+    JOB_KEYS,
+    QUEUE_KEYS,
+    JobLine,
+    parse_jobs,
+    parse_queues,
+    read_text,
+)
 from ganger.services.job_spec import (
+    ActionSpec,
+    AffinitySpec,
+    BudgetSpec,
+    GroupSpec,
     JobSpec,
     RetrySpec,
     RoleSpec,
     SelectorSpec,
     TolerationSpec,
+    TopologySpec,
 )
 from support.builders import Cell
 
@@ -142,7 +165,24 @@ FULL = JobSpec(
                 TolerationSpec(),
             ),
         ),
-        RoleSpec(name="b", card_milli=250, card_memory_mib=8192),
+        RoleSpec(
+            name="b",
+            card_milli=250,
+            card_memory_mib=8192,
+            card_count=2,
+            group="inner",
+            priority=5,
+            preemptable=False,
+            preempts=True,
+            labels={"app": "x"},
+            affinities=(
+                AffinitySpec(
+                    1, ("a",), {"k": "v"}, anti=True, required=False, preemptable_only=True
+                ),
+            ),
+            revocable_zone="night",
+            order=-1,
+        ),
     ),
     min_available=3,
     estimate="1h",
@@ -157,6 +197,25 @@ FULL = JobSpec(
     ttl="0s",
     held=True,
     event_id="e",
+    groups=(
+        GroupSpec("outer"),
+        GroupSpec("inner", "outer", 1, TopologySpec(2, 1)),
+    ),
+    topology=TopologySpec(required_tier=3),
+    budget=BudgetSpec(min_available_count=2, max_unavailable_milli=500),
+    start_request={"cards_milli": 5000},
+    preempts=False,
+    preemptable=True,
+    priority_boost=9,
+    protected="1m",
+    grace="30s",
+    actions=(ActionSpec("failed", "restart-role", "a", (137, -1), "5s"),),
+    restarts_max=4,
+    min_success=1,
+    spot=True,
+    notice="10s",
+    communication="heavy",
+    on_limit="end",
 )
 
 
@@ -192,6 +251,91 @@ def test_every_field_of_a_job_can_be_said() -> None:
     assert decode_untrusted(encode_record(request)) == request
 
 
+def test_wishes_of_roles_and_jobs() -> None:
+    request = FULL.request()
+    first, second = request.roles
+    assert (first.preemptable, first.group, first.affinities) == (Tri.UNKNOWN, "", ())
+    assert second.request.card_count == 2
+    assert (second.group, second.priority, second.order) == ("inner", 5, -1)
+    assert (second.preemptable, second.preempts) == (Tri.NO, Tri.YES)
+    assert (second.labels, second.revocable_zone) == ((r.Label("app", "x"),), "night")
+    near = r.Affinity(1, ("a",), (r.Label("k", "v"),), True, False, True)
+    assert second.affinities == (near,)
+    assert request.groups == (
+        r.PodGroup("outer"),
+        r.PodGroup("inner", "outer", 1, r.Topology(2, 1)),
+    )
+    assert request.topology == r.Topology(3, 0)
+    assert request.budget == r.Budget(2, -1, -1, 500)
+    assert request.start_request == (r.Amount("cards_milli", 5000),)
+    assert (request.preempts, request.preemptable) == (Tri.NO, Tri.YES)
+    assert (request.protected_ns, request.grace_ns) == (60 * SECOND, 30 * SECOND)
+    restart = (PodEvent.FAILED, (137, -1), "a", JobAction.RESTART_ROLE, 5 * SECOND)
+    assert request.actions == (r.EventAction(*restart),)
+    assert (request.restarts_max, request.min_success, request.notice_ns) == (4, 1, 10 * SECOND)
+    assert (request.communication, request.on_limit) == (Communication.HEAVY, LimitAction.END)
+
+
+QUOTA = """
+[[queues]]
+name = "a"
+order = "strict"
+state = "evicting"
+weight = 0
+fair_weight_milli = 0
+over_quota_weights = { cards = 3 }
+within_queue = "lower-priority"
+reclaim_in_cohort = "any"
+borrow_in_cohort = "lower-or-newer-equal"
+borrow_priority_max = -5
+when_can_borrow = "next"
+when_can_preempt = "stop"
+preference = "preemption-first"
+tenants = ["t"]
+node_groups_required = ["g"]
+node_group_limits = [{ group = "g", amounts = { cards = 4 } }]
+preempt_min_runtime = "5m"
+usage_weight_milli = 700
+lends = false
+
+[[queues.resource_groups]]
+flavors = [
+  { flavor = "spot", bounds = [{ resource = "cards", nominal = 8, lending_limit = 2 }] },
+]
+
+[[queues.limits]]
+scope = "user"
+resource = "cards"
+count = 16
+tier = "main"
+"""
+
+
+def test_quota_and_limits_of_queues() -> None:
+    (queue,) = parse_queues(QUOTA, "file")
+    assert decode_untrusted(encode_record(queue)) == queue
+    assert (queue.state, queue.weight, queue.order) == (QueueState.EVICTING, 0, QueueOrder.STRICT)
+    assert queue.over_quota_weights == (r.Amount("cards_milli", 3),)
+    assert (queue.within_queue, queue.reclaim_in_cohort, queue.borrow_in_cohort) == (
+        VictimRule.LOWER_PRIORITY,
+        VictimRule.ANY,
+        VictimRule.LOWER_OR_NEWER_EQUAL,
+    )
+    assert (queue.fair_weight_milli, queue.borrow_priority_max) == (0, -5)
+    assert (queue.when_can_borrow, queue.when_can_preempt) == (FlavorSearch.NEXT, FlavorSearch.STOP)
+    assert queue.preference is FlavorPreference.PREEMPTION_FIRST
+    assert queue.node_group_limits == (r.GroupLimit("g", (r.Amount("cards_milli", 4000),)),)
+    assert (queue.preempt_min_runtime_ns, queue.reclaim_min_runtime_ns) == (300 * SECOND, -1)
+    assert (queue.backfill, queue.lends) == (Tri.UNKNOWN, Tri.NO)
+    bound = r.QuotaBound("cards_milli", 8000, -1, 2000)
+    assert queue.resource_groups == (r.ResourceGroup((r.FlavorQuota("spot", (bound,)),)),)
+    assert queue.limits == (r.Limit(LimitScope.USER, "", "cards_milli", 16000, Tier.MAIN),)
+    (plain,) = parse_queues('[[queues]]\nname = "b"', "file")
+    assert plain == r.QueueConfigured(
+        *(0, "", None, "b", "", 1, 0, (), (), (), (), (), True, QueueState.OPEN, False)
+    )
+
+
 @pytest.mark.parametrize("text", JOBS)
 def test_examples_of_the_page_are_jobs(text: str) -> None:
     cell = Cell()
@@ -205,15 +349,13 @@ def test_examples_of_the_page_are_jobs(text: str) -> None:
 
 
 def test_the_page_lists_every_key() -> None:
+    """In the first column of a table, or where the key of a table within one line stands."""
     listed = {key for cell in TABLE_KEYS.findall(PAGE) for key in re.findall(r"`(\w+)`", cell)}
-    known = {
-        *JobSpec.__struct_fields__,
-        *RoleSpec.__struct_fields__,
-        *RetrySpec.__struct_fields__,
-        *("name", "parent", "weight", "priority", "guarantee", "deserved", "capability"),
-        *("borrowing_limit", "lending_limit", "reclaimable", "state", "removed"),
-    }
-    assert listed == known
+    rows = "\n".join(line for line in PAGE.splitlines() if line.startswith("|"))
+    tables = [*JOB_KEYS.values(), *QUEUE_KEYS.values()]
+    known = {key for fields in tables for key in fields} - {"queues"}
+    assert listed <= known
+    assert known <= set(re.findall(r"`(\w+)`", rows))
 
 
 def test_lines_of_json() -> None:
@@ -331,8 +473,8 @@ def test_removed_queues_come_last_with_children_first() -> None:
         ("", "file: queues: it is missing; the keys are queues"),
         ("[[queues]]\nname = 'a'\nwieght = 2", "queues[0].wieght: there is no such key; did you"),
         (
-            "[[queues]]\nname = 'a'\nweight = 0",
-            "queues[0].weight: it is 0; give a whole number, at",
+            "[[queues]]\nname = 'a'\nweight = -1",
+            "queues[0].weight: it is -1; give a whole number, at",
         ),
         ("[[queues]]\nname = 'a'\nstate = 'shut'", "queues[0].state: it is 'shut'; give one of op"),
         ("[[queues]]\nname = 'a'\n[[queues]]\nname = 'a'", "queues[1].name: 'a' stands above"),

@@ -76,7 +76,7 @@ def test_the_order_of_keys_does_not_matter() -> None:
         ),
         (
             LEAST + '[[tiers]]\npolicies = [{ policy = "gang", hooks = ["x"] }]',
-            ["tiers[0].policies[0].hooks: it is 'x'", "job_key"],
+            ["tiers[0].policies[0].hooks: it is 'x'", "job_order"],
         ),
         (LEAST + "[settings]\nttl_ns = -1", ["settings.ttl_ns: it is '-1'", "give an integer"]),
         (LEAST + "[settings]\nttl_ns = 1.5", ["settings.ttl_ns: it is 1.5", "a whole number"]),

@@ -109,7 +109,7 @@ def test_units_decide_widths() -> None:
 def scalar_fields(schema: Schema, path: str) -> list[tuple[str, Schema]]:
     """(path, type) of all fields with a scalar type, nested ones too."""
     if isinstance(schema, list):
-        return [found for branch in schema for found in scalar_fields(branch, path)]
+        return scalar_fields(schema[1], path)
     if isinstance(schema, str):
         return [(path, schema)]
     if schema["type"] == "array":

@@ -125,7 +125,8 @@ def test_an_old_decision_keeps_its_hashed_bytes(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(registry.ENTRIES, entry.schema_id, entry)
     decision = Decision(
         *("cell", 7, 0, 5, DecisionKind.ADMIT, "job", "", -1, 0, "", (), 0, 0, Tier.UNKNOWN, 0),
-        *("", Reason.WITHIN_LIMITS, 1, 2, 3, b"8 bytes!", 0, 0, 0, b"", b"c" * 32),
+        *("", Reason.WITHIN_LIMITS, 1, 2, 3, b"8 bytes!", 0, 0, 0, b""),
+        chain=b"c" * 32,
     )
     decision.body = decision_body(decision)
     payload = frame_header(entry.schema_id) + decision.body + b"\x40" + b"c" * 32 + b"\x06red"

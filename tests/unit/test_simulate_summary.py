@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from ganger.replay.cluster import parse_nodes
 from ganger.replay.simulate import run
 from ganger.replay.summary import BINS_MAX, Gauge, Meter, Start, named_counts, waits_of
+from ganger.schemas.encoding import encode_record
 from ganger.schemas.enums import Tier
+from ganger.schemas.records import PodStarted, Tick
 from ganger.streams.presets.loader import load_policy
 from support.small_runs import SECOND, trace, trace_job
 
@@ -47,6 +49,16 @@ def test_slowdown_is_bounded_from_both_sides() -> None:
     assert Meter(jobs).slowdowns(found) == [2.0, 1.0, 1.5]
 
 
+def test_a_meter_counts_records_by_their_type() -> None:
+    meter = Meter([trace_job("a", 0, 1)])
+    ticks = [encode_record(Tick(SECOND, "", None, 0, True))] * 2
+    started = encode_record(PodStarted(SECOND, "", None, "a", 0, 1, "n", SECOND))
+    meter.observe([*ticks, started], [])
+    meter.observe(ticks[:1], [])
+    assert meter.record_counts == {"Tick": 3, "PodStarted": 1}
+    assert meter.ended_count == 0
+
+
 def test_counts_come_greatest_first() -> None:
     assert list(named_counts({"b": 1, "none": 0, "c": 2, "a": 1})) == ["c", "a", "b"]
 
@@ -69,7 +81,6 @@ def test_bins_hold_what_the_plain_integral_over_them_holds(
         spans.append((now_ns, now_ns + step_ns, value))
         now_ns, value = now_ns + step_ns, count
         gauge.set(now_ns, value)
-    gauge.reach(now_ns)
     assert gauge.integral == sum((end - begin) * held for begin, end, held in spans)
     assert len(gauge.bins) <= BINS_MAX
     for index, found in enumerate(gauge.bins):

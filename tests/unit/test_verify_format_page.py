@@ -123,7 +123,7 @@ def test_the_record_is_what_the_page_says() -> None:
 
 def test_the_decision_is_what_the_page_says() -> None:
     data, lines = payload("decision")
-    assert len(data) == 79
+    assert len(data) == 95
     value = decoded(data)
     assert (value["cell"], value["kind"], value["job"]) == ("lab", "REJECT", "ghost")
     assert (value["pod"], value["reason"], value["cards"]) == (-1, "JOB_UNKNOWN", [])

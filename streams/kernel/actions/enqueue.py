@@ -50,10 +50,10 @@ def _ask(state: State, job: Job) -> Refusal | None:
     refusal = never_fits(state, job.shape)
     if refusal is not None:
         return refusal
-    for admission in state.policy.admissions:
-        refusal = admission(state, job)
-        if refusal is not None:
-            return refusal
+    for voter in state.policy.job_enqueue:
+        vote = voter(state, job)
+        if isinstance(vote, Refusal):
+            return vote
     return None
 
 
@@ -90,7 +90,7 @@ def say_admitted(session: Session) -> None:
 def _headroom(state: State) -> Need:
     """No job whose minimum asks more than this of any resource can be admitted now."""
     cards = cpu = memory = UNBOUND
-    for bound in state.policy.headrooms:
+    for bound in state.policy.headroom:
         room = bound(state)
         cards, cpu, memory = min(cards, room[0]), min(cpu, room[1]), min(memory, room[2])
     return max(0, cards), max(0, cpu), max(0, memory)  # who asks for none needs none

@@ -2,24 +2,32 @@
 
 from math import lcm
 
-from ganger.schemas.enums import QueueState
+from ganger.schemas.enums import LimitScope, QueueState
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
+    Amount,
     FlagEnabled,
+    FlavorConfigured,
     IntakeClaimed,
     OwnerClaimed,
     PolicyConfigured,
     QueueConfigured,
     ReservationRequested,
+    ResourceGroup,
     SnapshotSealed,
+    ZoneConfigured,
 )
-from ganger.streams.kernel import derive
+from ganger.streams.kernel import derive, progress
+from ganger.streams.kernel.attempts import evict, settle
 from ganger.streams.kernel.decide import reject
+from ganger.streams.kernel.digest import flavor_term, zone_term
 from ganger.streams.kernel.entities import ENDED, ROOT, Queue
 from ganger.streams.kernel.flags import ALL_FLAGS
 from ganger.streams.kernel.limits import (
+    INTERVALS_MAX,
     NAMES_MAX,
     NUMBER_MAX,
+    PRIORITY_MAX,
     TIME_MAX,
     WEIGHT_BITS_MAX,
     WEIGHT_MAX,
@@ -33,6 +41,12 @@ from ganger.streams.kernel.timers import Wake
 
 DEPTH_MAX = 16
 """Levels of the queue tree."""
+
+COUNTED = ("jobs", "waiting_jobs", "submissions_per_hour")
+"""What a limit of a queue may bound beside resources."""
+
+Fault = tuple[Reason, int, int]
+"""Reason, the value asked, the limit it breaks."""
 
 
 def queue_configured(state: State, record: QueueConfigured) -> None:
@@ -55,6 +69,7 @@ def queue_configured(state: State, record: QueueConfigured) -> None:
         queue.parent = parent
         queue.is_removed = record.removed
     state.touch(queue)
+    progress.changed(state)
     derive.read_queues(state)
     if moved:
         derive.recount_queues(state)
@@ -67,16 +82,30 @@ def queue_configured(state: State, record: QueueConfigured) -> None:
                 step_out(state, job)
                 line_up(state, job)
                 send_back(state, job)
+        if record.state is QueueState.EVICTING:
+            _evict_all(state, queue)
 
 
-def _fault_of(state: State, record: QueueConfigured) -> tuple[Reason, int, int] | None:
+def _evict_all(state: State, queue: Queue) -> None:
+    """Every attempt of a queue, and of those below it, is told to end; its job goes back."""
+    for job in list(state.jobs.values()):
+        if job.pods and job.phase not in ENDED and queue in state.queues[job.queue].chain:
+            step_out(state, job)
+            for index in sorted(job.pods):
+                evict(state, job, job.pods[index], Reason.QUEUE_EVICTED)
+            settle(state, job)
+
+
+def _fault_of(state: State, record: QueueConfigured) -> Fault | None:
     if not record.queue:
         return (Reason.QUEUE_UNKNOWN, 0, 0)
-    if not 1 <= record.weight <= WEIGHT_MAX:
+    if not 0 <= record.weight <= WEIGHT_MAX:
         return (Reason.VALUE_OUT_OF_RANGE, record.weight, WEIGHT_MAX)
     if record.state is QueueState.UNKNOWN:
         return (Reason.VALUE_OUT_OF_RANGE, 0, 1)
-    fault = _bounds_fault(record)
+    fault = _bounds_fault(record) or _numbers_fault(record) or _limits_fault(record)
+    if fault is None:
+        fault = _names_fault(record) or _groups_fault(state, record.resource_groups)
     if fault is not None:
         return fault
     place = state.queue_by_name.get(record.queue)
@@ -89,7 +118,7 @@ def _fault_of(state: State, record: QueueConfigured) -> tuple[Reason, int, int] 
     return _place_fault(state, record, place) or _weight_fault(state, record)
 
 
-def _bounds_fault(record: QueueConfigured) -> tuple[Reason, int, int] | None:
+def _bounds_fault(record: QueueConfigured) -> Fault | None:
     """What is wrong with the amounts of a queue: one per resource, none negative."""
     for amounts in (
         record.guarantee,
@@ -97,33 +126,125 @@ def _bounds_fault(record: QueueConfigured) -> tuple[Reason, int, int] | None:
         record.capability,
         record.borrowing_limit,
         record.lending_limit,
+        record.over_quota_weights,
+        *[limit.amounts for limit in record.node_group_limits],
     ):
-        doubles = len(amounts) - len({amount.resource: True for amount in amounts})
-        if doubles or len(amounts) > NAMES_MAX:
-            return (Reason.VALUE_OUT_OF_RANGE, len(amounts), min(NAMES_MAX, len(amounts) - doubles))
-        for amount in amounts:
-            if not 0 <= amount.count <= NUMBER_MAX:
-                limit = 0 if amount.count < 0 else NUMBER_MAX
-                return (Reason.VALUE_OUT_OF_RANGE, amount.count, limit)
+        fault = _amounts_fault(amounts)
+        if fault is not None:
+            return fault
     return None
 
 
-def _weight_fault(state: State, record: QueueConfigured) -> tuple[Reason, int, int] | None:
+def _amounts_fault(amounts: tuple[Amount, ...]) -> Fault | None:
+    doubles = len(amounts) - len({amount.resource: True for amount in amounts})
+    if doubles or len(amounts) > NAMES_MAX:
+        return (Reason.VALUE_OUT_OF_RANGE, len(amounts), min(NAMES_MAX, len(amounts) - doubles))
+    for amount in amounts:
+        if not 0 <= amount.count <= NUMBER_MAX:
+            limit = 0 if amount.count < 0 else NUMBER_MAX
+            return (Reason.VALUE_OUT_OF_RANGE, amount.count, limit)
+    return None
+
+
+def _numbers_fault(record: QueueConfigured) -> Fault | None:
+    """Which number of a queue is out of its bounds."""
+    bounds = [
+        (record.fair_weight_milli, 0, WEIGHT_MAX * 1000),
+        (record.borrow_priority_max or 0, -PRIORITY_MAX, PRIORITY_MAX),
+        (record.preempt_min_runtime_ns, -1, NUMBER_MAX),
+        (record.reclaim_min_runtime_ns, -1, NUMBER_MAX),
+        (record.usage_weight_milli, 0, WEIGHT_MAX),
+    ]
+    for group in record.resource_groups:
+        for quota in group.flavors:
+            for bound in quota.bounds:
+                bounds.append((bound.nominal, 0, NUMBER_MAX))
+                bounds.append((bound.borrowing_limit, -1, NUMBER_MAX))
+                bounds.append((bound.lending_limit, -1, NUMBER_MAX))
+    for value, least, most in bounds:
+        if not least <= value <= most:
+            return (Reason.VALUE_OUT_OF_RANGE, value, least if value < least else most)
+    return None
+
+
+def _limits_fault(record: QueueConfigured) -> Fault | None:
+    """What is wrong with the limits of a queue, its users and tenants."""
+    if len(record.limits) > NAMES_MAX:
+        return (Reason.VALUE_OUT_OF_RANGE, len(record.limits), NAMES_MAX)
+    for place, limit in enumerate(record.limits, 1):
+        if limit.scope is LimitScope.UNKNOWN or not limit.resource:
+            return (Reason.LIMIT_UNKNOWN, place, 0)
+        if limit.subject and limit.scope is LimitScope.QUEUE:
+            return (Reason.LIMIT_UNKNOWN, place, 0)
+        if not 0 <= limit.count <= NUMBER_MAX:
+            return (
+                Reason.VALUE_OUT_OF_RANGE,
+                limit.count,
+                0 if limit.count < 0 else NUMBER_MAX,
+            )
+    return None
+
+
+def _names_fault(record: QueueConfigured) -> Fault | None:
+    """Which list of names of a queue is too long, or has an empty name or one twice."""
+    groups = tuple([limit.group for limit in record.node_group_limits])
+    for names in (
+        record.tenants,
+        record.node_groups_required,
+        record.node_groups_preferred,
+        record.node_groups_anti_required,
+        record.node_groups_anti_preferred,
+        groups,
+    ):
+        if len(names) > NAMES_MAX:
+            return (Reason.VALUE_OUT_OF_RANGE, len(names), NAMES_MAX)
+        different = len({name: True for name in names if name})
+        if different < len(names):
+            return (Reason.NAMES_REPEATED, len(names), different)
+    return None
+
+
+def _groups_fault(state: State, groups: tuple[ResourceGroup, ...]) -> Fault | None:
+    """What is wrong with quota by flavor: each flavor and resource is in one group, and all flavors
+    of a group are of the same resources.
+    """
+    flavors: dict[str, bool] = {}
+    resources: dict[str, bool] = {}
+    for place, group in enumerate(groups, 1):
+        covered = [[bound.resource for bound in quota.bounds] for quota in group.flavors]
+        alike = all(sorted(names) == sorted(covered[0]) for names in covered)
+        first = covered[0] if covered else []
+        if not first or not alike or len(dict.fromkeys(first)) < len(first):
+            return (Reason.QUOTA_GROUPS_OVERLAP, place, 0)
+        for quota in group.flavors:
+            if quota.flavor not in state.flavors:
+                return (Reason.FLAVOR_UNKNOWN, place, 0)
+            if quota.flavor in flavors:
+                return (Reason.QUOTA_GROUPS_OVERLAP, place, 0)
+            flavors[quota.flavor] = True
+        for name in first:
+            if not name or name in resources:
+                return (Reason.QUOTA_GROUPS_OVERLAP, place, 0)
+            resources[name] = True
+        if len(flavors) > NAMES_MAX or len(resources) > NAMES_MAX:
+            return (Reason.VALUE_OUT_OF_RANGE, max(len(flavors), len(resources)), NAMES_MAX)
+    return None
+
+
+def _weight_fault(state: State, record: QueueConfigured) -> Fault | None:
     """Shares of siblings are compared over the least common multiple of their weights."""
-    common = record.weight
+    common = max(1, record.weight)
     for queue in state.queues:
         config = queue.config
         if config.parent == record.parent and not queue.is_removed:
-            if config.queue != record.queue and common % config.weight:
+            if config.queue != record.queue and config.weight and common % config.weight:
                 common = lcm(common, config.weight)
     if common.bit_length() > WEIGHT_BITS_MAX:
         return (Reason.VALUE_OUT_OF_RANGE, common.bit_length(), WEIGHT_BITS_MAX)
     return None
 
 
-def _place_fault(
-    state: State, record: QueueConfigured, place: int | None
-) -> tuple[Reason, int, int] | None:
+def _place_fault(state: State, record: QueueConfigured, place: int | None) -> Fault | None:
     """What is wrong with the place of a queue in the tree."""
     if not record.parent:
         return None
@@ -156,6 +277,7 @@ def policy_configured(state: State, record: PolicyConfigured) -> None:
         return
     state.policy_record = record
     state.policy = policy
+    progress.changed(state)
     derive.rebuild_lines(state)
     derive.rebuild_timers(state)  # its settings say when attempts and jobs time out
 
@@ -169,6 +291,9 @@ def reservation_requested(state: State, record: ReservationRequested) -> None:
     else:
         if record.cards:
             reject(state, Reason.VALUE_OUT_OF_RANGE, "", record.cards, 0)
+            return
+        if record.request is not None or record.pods:
+            reject(state, Reason.VALUE_OUT_OF_RANGE, "", record.pods, 0)
             return
         if not record.nodes:
             reject(state, Reason.RESERVATION_WITHOUT_NODES)
@@ -187,6 +312,69 @@ def reservation_requested(state: State, record: ReservationRequested) -> None:
             if at_ns > state.clock_ns:
                 state.indexes.timers.at(at_ns, Wake.RESERVATION)
     refresh_reservations(state)
+
+
+def flavor_configured(state: State, record: FlavorConfigured) -> None:
+    """A flavor is made, changed or, when no queue has quota in it, removed."""
+    old = state.flavors.get(record.flavor)
+    if not record.flavor or (record.removed and old is None):
+        reject(state, Reason.FLAVOR_UNKNOWN)
+        return
+    most = max(len(record.labels), len(record.taints), len(record.tolerations))
+    if most > NAMES_MAX:
+        reject(state, Reason.VALUE_OUT_OF_RANGE, "", most, NAMES_MAX)
+        return
+    different = len({label.key: True for label in record.labels if label.key})
+    if different < len(record.labels):
+        reject(state, Reason.NAMES_REPEATED, "", len(record.labels), different)
+        return
+    if record.removed:
+        users = [queue for queue in state.queues if _has_flavor(queue, record.flavor)]
+        if users:
+            reject(state, Reason.FLAVOR_USED, "", len(users))
+            return
+        del state.flavors[record.flavor]
+    else:
+        if old is None and len(state.flavors) >= NAMES_MAX:
+            reject(state, Reason.VALUE_OUT_OF_RANGE, "", len(state.flavors) + 1, NAMES_MAX)
+            return
+        state.flavors[record.flavor] = record
+    state.digest += flavor_term(state.flavors.get(record.flavor)) - flavor_term(old)
+    progress.changed(state)
+    state.indexes.gate_grew = state.indexes.zero_grew = True
+    for waiting in (state.indexes.gate, state.indexes.inqueue):
+        waiting.wake_all()
+
+
+def _has_flavor(queue: Queue, flavor: str) -> bool:
+    groups = () if queue.is_removed else queue.config.resource_groups
+    return any(quota.flavor == flavor for group in groups for quota in group.flavors)
+
+
+def zone_configured(state: State, record: ZoneConfigured) -> None:
+    """The times of a zone are set anew, or it is removed."""
+    old = state.zones.get(record.zone)
+    if not record.zone or (record.removed and old is None):
+        reject(state, Reason.ZONE_UNKNOWN)
+        return
+    if old is None and len(state.zones) >= NAMES_MAX:
+        reject(state, Reason.VALUE_OUT_OF_RANGE, "", len(state.zones) + 1, NAMES_MAX)
+        return
+    if len(record.open) > INTERVALS_MAX:
+        reject(state, Reason.VALUE_OUT_OF_RANGE, "", len(record.open), INTERVALS_MAX)
+        return
+    before_ns = -1
+    for span in record.open:  # ascending and apart
+        if not before_ns < span.from_ns < span.to_ns <= TIME_MAX:
+            reject(state, Reason.VALUE_OUT_OF_RANGE, "", span.from_ns, span.to_ns)
+            return
+        before_ns = span.to_ns
+    if record.removed:
+        del state.zones[record.zone]
+    else:
+        state.zones[record.zone] = record
+    state.digest += zone_term(state.zones.get(record.zone)) - zone_term(old)
+    progress.changed(state)
 
 
 def flag_enabled(state: State, record: FlagEnabled) -> None:

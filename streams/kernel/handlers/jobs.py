@@ -1,5 +1,7 @@
 """Requests about jobs: submit, cancel, update. Each checks everything, then changes."""
 
+from msgspec.structs import replace
+
 from ganger.schemas.enums import Phase
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
@@ -9,7 +11,7 @@ from ganger.schemas.records import (
     Role,
     RoleScale,
 )
-from ganger.streams.kernel import quota
+from ganger.streams.kernel import progress, quota
 from ganger.streams.kernel.attempts import detach, end_job, evict, settle
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.digest import retell
@@ -78,7 +80,7 @@ def add_job(state: State, record: JobSubmitRequested, phase: Phase) -> Job:
         record,
         shape,
         queue.index,
-        record.priority if named is None else named[0],
+        record.priority if named is None else named.priority,
         phase,
         record.held,
         state.now_ns,
@@ -258,6 +260,7 @@ def update(state: State, record: JobUpdateRequested) -> None:
         reject(state, _VALUE_OUT_OF_RANGE, record.job, record.priority, PRIORITY_MAX)
         return
     step_out(state, job)
+    progress.restore(state, job)
     if record.priority is not None:
         job.priority = record.priority
     if record.held is not None:
@@ -270,7 +273,7 @@ def update(state: State, record: JobUpdateRequested) -> None:
 def _scaled(role: Role, scales: tuple[RoleScale, ...]) -> Role:
     for scale in scales:
         if scale.role == role.name:
-            return Role(role.name, scale.replicas, scale.min_available, role.request)
+            return replace(role, replicas=scale.replicas, min_available=scale.min_available)
     return role
 
 

@@ -13,7 +13,7 @@ from ganger.schemas.records import (
     NodeReturned,
     NodeUncordoned,
 )
-from ganger.streams.kernel import occupancy
+from ganger.streams.kernel import occupancy, progress
 from ganger.streams.kernel.attempts import detach, end_attempt, evict, settle
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.entities import Node, Pod
@@ -71,6 +71,7 @@ def uncordoned(state: State, record: NodeUncordoned) -> None:
     if node is not None:
         node.is_cordoned = node.is_draining = False
         state.touch(node)
+        progress.changed(state)
         occupancy.reopen(state, node)
 
 
@@ -127,8 +128,11 @@ def _report(state: State, report: NodeReport) -> None:
     node.is_reserved = report.node in reserved_nodes(state)
     state.touch(node)
     before = (node.kind, node.labels)
+    had = node.capacity
     occupancy.recount(state, node)
     occupancy.count_in(state, node)
+    if any(amount > had.get(place, 0) for place, amount in node.capacity.items()):
+        progress.changed(state)
     if before != (node.kind, node.labels):
         state.indexes.inqueue.wake_all()  # a job may now use nodes that it avoided, see `find_node`
     _evict_from_failed_cards(state, node)

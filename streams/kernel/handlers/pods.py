@@ -1,5 +1,7 @@
 """Facts about attempts. One of an attempt that does not live changes nothing."""
 
+from msgspec.structs import replace
+
 from ganger.schemas.enums import BackfillPreference, FailureKind, IslandPolicy, Phase, Tier
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
@@ -335,9 +337,7 @@ def _grow_to(state: State, job: Job, replicas: int) -> None:
     old = job.shape
     had_claim = job.claims
     quota.disclaim(state, job)
-    job.shape = state.shapes.take(
-        (Role(spec.name, replicas, spec.min_available, spec.request),), job.shape.key[1]
-    )
+    job.shape = state.shapes.take((replace(spec, replicas=replicas),), job.shape.key[1])
     state.shapes.drop(old)
     job.is_scaled = job.shape.key != (job.request.roles, job.request.min_available)
     if had_claim:

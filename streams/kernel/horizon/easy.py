@@ -11,11 +11,14 @@ from typing import NamedTuple
 
 from ganger.streams.kernel.horizon.steps import FOREVER
 
+Place = tuple[int, ...]
+"""Where a job stands in line: its key, unique, least first."""
+
 
 class Candidate(NamedTuple):
     """A waiting job behind the head."""
 
-    job: int
+    place: Place
     cards: int
     estimate_ns: int  # with any margin; `FOREVER` where nothing is known
 

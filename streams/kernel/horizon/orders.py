@@ -5,6 +5,8 @@ Every key ends in the job's place in line, so that ties fall to who came first.
 
 from typing import NamedTuple
 
+from ganger.streams.kernel.horizon.easy import Place
+
 SLOWDOWN_SHIFT = 32
 """Slowdowns are compared in units of 2^-32."""
 
@@ -12,7 +14,7 @@ SLOWDOWN_SHIFT = 32
 class Ask(NamedTuple):
     """What an order may look at."""
 
-    place: int  # in line, unique
+    place: Place
     cards: int
     estimate_ns: int
     wait_ns: int  # since its submission
@@ -20,27 +22,27 @@ class Ask(NamedTuple):
 
 def arrival(ask: Ask) -> tuple[int, ...]:
     """First come, first offered."""
-    return (ask.place,)
+    return ask.place
 
 
 def shortest(ask: Ask) -> tuple[int, ...]:
     """Least estimate first (SJBF)."""
-    return (ask.estimate_ns, ask.place)
+    return (ask.estimate_ns, *ask.place)
 
 
 def widest(ask: Ask) -> tuple[int, ...]:
     """Most cards first."""
-    return (-ask.cards, ask.place)
+    return (-ask.cards, *ask.place)
 
 
 def area(ask: Ask) -> tuple[int, ...]:
     """Most cards times estimate first."""
-    return (-ask.cards * ask.estimate_ns, ask.place)
+    return (-ask.cards * ask.estimate_ns, *ask.place)
 
 
 def slowdown(ask: Ask) -> tuple[int, ...]:
     """Greatest wait over estimate first: who has suffered most for what it asks."""
-    return (-((ask.wait_ns << SLOWDOWN_SHIFT) // max(1, ask.estimate_ns)), ask.place)
+    return (-((ask.wait_ns << SLOWDOWN_SHIFT) // max(1, ask.estimate_ns)), *ask.place)
 
 
 ORDERS = {

@@ -13,7 +13,7 @@ nodes, known by their *falls*, are looked at one by one. Nothing walks over all 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping
 
-from ganger.streams.kernel.horizon.steps import FOREVER, Steps
+from ganger.streams.kernel.horizon.steps import Steps
 
 SIZES_MAX = 64
 """Sizes kept at a time; beyond, the one asked longest ago is dropped and made again when asked."""
@@ -181,13 +181,15 @@ class Rooms:
         assert size > 0, size
         total = self._sizes.pop(size, None)
         if total is None:
-            total = Steps(self._origin_ns, 0)
+            changes: dict[int, int] = {}
             for steps in self.nodes.values():
-                for place, (at_ns, value) in enumerate(
-                    zip(steps.times, steps.values, strict=True)
-                ):
-                    before = _pods(steps.values[place - 1], size) if place else 0
-                    total.add(at_ns, FOREVER, _pods(value, size) - before)
+                before = 0
+                for at_ns, value in zip(steps.times, steps.values, strict=True):
+                    pods = _pods(value, size)
+                    if pods != before:
+                        changes[at_ns] = changes.get(at_ns, 0) + pods - before
+                        before = pods
+            total = Steps.changing(self._origin_ns, 0, changes)
             if len(self._sizes) >= SIZES_MAX:
                 del self._sizes[next(iter(self._sizes))]
         self._sizes[size] = total

@@ -7,6 +7,7 @@ functions are equal lists whatever path led to them, and undoing an addition is 
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 
 FOREVER = 1 << 63
 """Later than any time in ns; an interval until then has no end."""
@@ -27,6 +28,21 @@ class Steps:
         self.times = [origin_ns]
         self.values = [value]
         self._journal: list[tuple[int, int, int]] | None = None
+
+    @classmethod
+    def changing(cls, origin_ns: int, value: int, changes: Mapping[int, int]) -> "Steps":
+        """The function that has `value` and changes by so much at these moments. O(n log n).
+
+        What changes before the origin has changed at the origin.
+        """
+        value += sum(delta for at_ns, delta in changes.items() if at_ns <= origin_ns)
+        steps = cls(origin_ns, value)
+        for at_ns in sorted(changes):
+            if at_ns > origin_ns and changes[at_ns]:
+                value += changes[at_ns]
+                steps.times.append(at_ns)
+                steps.values.append(value)
+        return steps
 
     # ---- changing -----------------------------------------------------------------------------
 

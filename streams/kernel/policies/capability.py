@@ -11,13 +11,13 @@ from ganger.streams.kernel.policies.hooks import Hooks, integers
 from ganger.streams.kernel.state import Refusal, State
 
 NAME = "capability"
-HOOKS = ("admission",)
+HOOKS = ("job_enqueue",)
 
 
 def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
     """Takes no arguments."""
     integers(arguments, where, {})
-    return Hooks(admission=_admission)
+    return Hooks(job_enqueue=_admission)
 
 
 def _admission(state: State, job: Job) -> Refusal | None:

@@ -12,13 +12,13 @@ from ganger.streams.kernel.policies.hooks import Hooks, integers
 from ganger.streams.kernel.state import State
 
 NAME = "gang"
-HOOKS = ("job_key",)
+HOOKS = ("job_order",)
 
 
 def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
     """Takes no arguments."""
     integers(arguments, where, {})
-    return Hooks(job_key=_job_key)
+    return Hooks(job_order=_job_key)
 
 
 def _job_key(state: State, job: Job) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from ganger.streams.kernel.resources import CARDS, CPU, MEMORY, PODS, Need
 from ganger.streams.kernel.state import Refusal, State
 
 NAME = "overcommit"
-HOOKS = ("admission",)
+HOOKS = ("job_enqueue",)
 
 
 KNOWN = {"factor_milli": (1200, 1000, 1_000_000), "into_idle": (1, 0, 1)}
@@ -50,7 +50,7 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
     def headroom(state: State) -> Need:
         return bound(state, CARDS), bound(state, CPU), bound(state, MEMORY)
 
-    return Hooks(admission=admission, headroom=headroom)
+    return Hooks(job_enqueue=admission, headroom=headroom)
 
 
 def _fits_idle(state: State, job: Job) -> bool:

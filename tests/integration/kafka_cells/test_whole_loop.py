@@ -38,37 +38,38 @@ def test_jobs_through_client_workers_and_nodes(
         for cell in CELLS:
             fleet.simulate(cell)
         configure(settings, CELLS)
+        fleet.until("both workers run cells", lambda: are_shared(fleet), PATIENCE_S)
         load = Load(settings, CELLS, rate=RATE, count=JOBS)
         load.start()
         folds = [CellFold(settings, placement) for placement in fleet.placements().values()]
         load.await_all(PATIENCE_S)
 
-        fleet.until("all jobs end", lambda: all_ended(folds, load), PATIENCE_S)
+        fleet.until("all jobs end", lambda: have_ended(folds, load), PATIENCE_S)
         fleet.until("lag is zero", lambda: not lags(settings, len(CELLS)), PATIENCE_S)
         fleet.until("tables equal the states", lambda: not defects(folds), PATIENCE_S)
-        assert all(worker.cells() for worker in fleet.workers.values()), "one worker does it all"
+        assert are_shared(fleet)
         fleet.stop_workers()
         assert [child.crashes for child in fleet.children] == [[]] * len(fleet.children)
 
     for fold in folds:
-        fold.advance()
-        check_cell(fold, load, tmp_path / fold.placement.cell)
+        check_cell(fold.advanced(), load, tmp_path / fold.placement.cell)
     sources = set().union(*(fold.sources for fold in folds))
     assert lost_inputs(settings, len(CELLS), sources) == {}
 
 
-def all_ended(folds: list[CellFold], load: Load) -> bool:
+def are_shared(fleet: Fleet) -> bool:
+    """Whether all cells run, and no worker runs none."""
+    return fleet.claimed() == set(CELLS) and all(w.cells() for w in fleet.workers.values())
+
+
+def have_ended(folds: list[CellFold], load: Load) -> bool:
     """Whether every job that was submitted has a decision that ends it."""
-    for fold in folds:
-        fold.advance()
-    return all(load.jobs[fold.placement.cell] <= fold.finished for fold in folds)
+    return all(load.jobs[fold.placement.cell] <= fold.advanced().finished for fold in folds)
 
 
 def defects(folds: list[CellFold]) -> list[str]:
     """Rows of the tables that are not those of the states."""
-    for fold in folds:
-        fold.advance()
-    return [defect for fold in folds for defect in fold.table_defects()]
+    return [defect for fold in folds for defect in fold.advanced().table_defects()]
 
 
 def check_cell(fold: CellFold, load: Load, folder: Path) -> None:

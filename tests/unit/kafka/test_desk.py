@@ -34,7 +34,8 @@ class Bench:
         self.outlet = FakeOutlet()
         self.desk = Desk("w1", self.outlet, IDS, lambda: self.now_ns, Acks())
         self.desk.place([LAB])
-        self.desk.open([2])
+        self.desk.assign([2])
+        self.desk.open()
         self._next: dict[tuple[str, int], int] = {}
 
     def own(self, claim: int = 5) -> Intake:
@@ -225,6 +226,16 @@ def test_heartbeats_wait_for_the_takeover_and_hold_up_no_other_topic() -> None:
     assert bench.desk.acks.committable() == {(JOBS, 2): 1, (HEARTBEATS, 2): 2}
 
 
+def test_a_cell_may_be_taken_over_before_messages_come() -> None:
+    bench = Bench()
+    bench.desk.close()
+    bench.desk.assign([2])
+    bench.own()
+    bench.desk.open()
+    bench.take(HEARTBEATS, beat("n1"))
+    assert len(bench.outlet.records()) == 1
+
+
 def test_of_too_many_waiting_heartbeats_the_oldest_are_let_go() -> None:
     bench = Bench()
     payload = b"\0" * (1 << 20)
@@ -286,7 +297,8 @@ def test_silence_does_not_count_while_nobody_listens() -> None:
         bench.desk.close()
         bench.now_ns += step_s * SECOND
         assert bench.desk.silence() == 0
-        bench.desk.open([2])
+        bench.desk.assign([2])
+        bench.desk.open()
         assert bench.desk.silence() == 0
 
 
@@ -322,7 +334,8 @@ def test_a_closed_desk_takes_nothing_and_reads_it_again_later() -> None:
     bench.desk.take(Message(JOBS, 2, 1, b"lab", encode_record(job("j1")), []))
     bench.outlet.deliver()
     assert bench.desk.acks.committable() == {}
-    bench.desk.open([2])
+    bench.desk.assign([2])
+    bench.desk.open()
     bench.desk.take(Message(JOBS, 2, 0, b"lab", encode_record(job("j0")), []))
     bench.outlet.deliver()
     assert bench.desk.acks.committable() == {(JOBS, 2): 1}
@@ -336,11 +349,14 @@ def test_what_is_known_of_nodes_outlives_a_rebalance_that_changes_nothing() -> N
     bench.own()
     bench.take(HEARTBEATS, beat("n1"))
     bench.desk.close()
-    bench.desk.open([2, 3])
+    bench.desk.assign([2, 3])
+    bench.desk.open()
     bench.take(HEARTBEATS, beat("n1", event_id=""))
     assert len(bench.outlet.records()) == 1
     bench.desk.close()
-    bench.desk.open([3])
-    bench.desk.open([2])
+    bench.desk.assign([3])
+    bench.desk.open()
+    bench.desk.assign([2])
+    bench.desk.open()
     bench.take(HEARTBEATS, beat("n1", event_id=""))
     assert len(bench.outlet.records()) == 1, "it waits for a takeover"

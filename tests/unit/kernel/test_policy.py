@@ -60,7 +60,7 @@ REFUSED = [
         "settings.start_timeout_ns",
     ),
     (
-        with_config(r.PolicyConfig("priority", ("admission",), ())),
+        with_config(r.PolicyConfig("priority", ("job_enqueue",), ())),
         Reason.HOOK_UNKNOWN,
         "tiers[0].policies[0].hooks",
     ),
@@ -126,10 +126,10 @@ def test_decisions_name_the_policy_that_made_them() -> None:
 
 
 def test_hooks_may_be_chosen_one_by_one() -> None:
-    chosen = build(with_config(r.PolicyConfig("overcommit", ("admission",), ())))
-    assert len(chosen.admissions) == 1
-    assert len(chosen.headrooms) == 1
-    assert build(with_config(r.PolicyConfig("gang", ("job_key",), ()))).admissions == ()
+    chosen = build(with_config(r.PolicyConfig("overcommit", ("job_enqueue",), ())))
+    assert len(chosen.job_enqueue) == 1
+    assert len(chosen.headroom) == 1
+    assert build(with_config(r.PolicyConfig("gang", ("job_order",), ()))).job_enqueue == ()
 
 
 def test_of_pack_and_spread_the_last_one_counts() -> None:

@@ -184,7 +184,7 @@ def test_a_draining_queue_starts_nothing_below_it(drained: str) -> None:
     ("record", "reason"),
     [
         (queue(""), "QUEUE_UNKNOWN"),
-        (queue("new", weight=0), "VALUE_OUT_OF_RANGE"),
+        (queue("new", weight=-1), "VALUE_OUT_OF_RANGE"),
         (queue("new", weight=(1 << 31) + 1), "VALUE_OUT_OF_RANGE"),
         (queue("new", state=QueueState.UNKNOWN), "VALUE_OUT_OF_RANGE"),
         (queue("new", capability={"pods": -1}), "VALUE_OUT_OF_RANGE"),

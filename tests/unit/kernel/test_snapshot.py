@@ -91,6 +91,23 @@ def _disturb(cell: Cell) -> None:
     cell.tick(30)
     cell.put(r.OwnerClaimed(cell.now_ns, "", None, "next"))
     cell.tick()
+    _configure(cell)
+
+
+def _configure(cell: Cell) -> None:
+    now = cell.now_ns
+    for name in ("fast", "cheap"):
+        labels = (r.Label("tier", name),)
+        cell.put(r.FlavorConfigured(now, "", None, name, labels, (), (), False))
+        span = r.Interval(now, now + SECOND)
+        cell.put(r.ZoneConfigured(now, "", None, name, (span,), False))
+    bounds = (r.QuotaBound("cards_milli", 4000, 1000),)
+    flavors = tuple(r.FlavorQuota(name, bounds) for name in ("cheap", "fast"))
+    quota = msgspec.structs.replace(queue("q"), resource_groups=(r.ResourceGroup(flavors),))
+    cell.put(quota, queue("top", state=QueueState.EVICTING))
+    cell.tick(3)
+    cell.put(queue("top"))
+    cell.tick()
 
 
 RECORDS = rich().records
@@ -114,6 +131,8 @@ def shuffled(state: State) -> State:
     for entity in state.nodes:
         entity.pods = dict(reversed(entity.pods.items()))
     state.reservations = dict(reversed(state.reservations.items()))
+    state.flavors = dict(reversed(state.flavors.items()))
+    state.zones = dict(reversed(state.zones.items()))
     return state
 
 

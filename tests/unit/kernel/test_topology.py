@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from ganger.schemas import records as r
-from ganger.schemas.enums import CardHealth
+from ganger.schemas.enums import CardHealth, TaintEffect
 from ganger.streams.kernel import topology
 from support.builders import report
 
@@ -108,7 +108,7 @@ def test_runs_become_kinds_islands_and_health() -> None:
 def test_nodes_are_classed_by_cards_and_taints_not_by_health_or_labels() -> None:
     plain = topology.class_key(report("n1", 4))
     assert topology.class_key(report("n2", 4, failed=[1], labels=[("a", "b")], cpu=1)) == plain
-    taint = r.Taint("k", "v", r.TaintEffect.NO_SCHEDULE)
+    taint = r.Taint("k", "v", TaintEffect.NO_SCHEDULE)
     for other in (
         report("n", 5),
         report("n", 4, model="B"),

@@ -1,0 +1,202 @@
+"""Waiting jobs, ready to be offered a gap: those that might start are found without asking others.
+
+The plain meaning is `easy.scan` over all that wait, in order of arrival or shortest first. What
+departs from it: jobs stand in rows by their cards, each row sorted by place and by estimate. A row
+has something to offer only if its cards are free and its shortest job ends by the gap's end, or its
+cards fit beside. Such rows are merged, and each is walked only as far as it is served. Most passes
+find nothing, and cost as many steps as there are different counts of cards.
+
+Most jobs leave soon. So those that came last *stand*, all looked at in each pass, and are seated in
+rows only when more than a few stand.
+
+A job may have several estimates, one per *lane*: the scan says which lane it judges by.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace
+
+from ganger.streams.kernel.horizon.easy import Candidate, Gap, Place
+
+STANDING_MAX = 32
+"""Jobs that stand at most; looking at one costs a tenth of seating it."""
+
+_Offer = tuple[Place, int, int]
+"""Key in the order of the scan, cards, position in the row or `_STANDS`."""
+
+_STANDS = -1
+
+
+@dataclass(slots=True, eq=False)
+class _Row:
+    """Jobs that ask for equally many cards."""
+
+    places: list[Place] = field(default_factory=list)  # ascending
+    estimates: dict[Place, tuple[int, ...]] = field(default_factory=dict)  # by lane
+    lanes: tuple[list[Place], ...] = ()  # (estimate, *place), ascending
+
+
+class Bench:
+    """Who waits for a gap."""
+
+    __slots__ = ("_lane_count", "_rows", "_seated", "_standing", "_widths")
+
+    def __init__(self, lane_count: int = 1) -> None:
+        """Nobody waits."""
+        self._lane_count = lane_count
+        self._rows: dict[int, _Row] = {}  # by cards; none is empty
+        self._widths: list[int] = []  # their keys, ascending
+        self._seated: dict[Place, int] = {}  # cards of those in rows
+        self._standing: dict[Place, tuple[int, tuple[int, ...]]] = {}  # cards, estimates
+
+    def __len__(self) -> int:
+        return len(self._seated) + len(self._standing)
+
+    def __contains__(self, place: Place) -> bool:
+        return place in self._standing or place in self._seated
+
+    # ---- keeping ------------------------------------------------------------------------------
+
+    def add(self, place: Place, cards: int, estimates_ns: tuple[int, ...]) -> None:
+        """A job waits.
+
+        Args:
+            place: its key in line, unique.
+            cards: at least 1.
+            estimates_ns: by lane; `FOREVER` where nothing is known.
+        """
+        assert place not in self and len(estimates_ns) == self._lane_count, place
+        if len(self._standing) >= STANDING_MAX:
+            for other, (its_cards, its_estimates_ns) in self._standing.items():
+                self._seat(other, its_cards, its_estimates_ns)
+            self._standing.clear()
+        self._standing[place] = (cards, estimates_ns)
+
+    def _seat(self, place: Place, cards: int, estimates_ns: tuple[int, ...]) -> None:
+        self._seated[place] = cards
+        row = self._rows.get(cards)
+        if row is None:
+            row = self._rows[cards] = _Row(lanes=tuple([] for _ in range(self._lane_count)))
+            insort(self._widths, cards)
+        insort(row.places, place)
+        row.estimates[place] = estimates_ns
+        for lane, estimate_ns in zip(row.lanes, estimates_ns, strict=True):
+            insort(lane, (estimate_ns, *place))
+
+    def remove(self, place: Place) -> None:
+        """A job waits no more."""
+        if self._standing.pop(place, None) is None:
+            self._unseat(place)
+
+    def _unseat(self, place: Place) -> None:
+        cards = self._seated.pop(place)
+        row = self._rows[cards]
+        del row.places[bisect_left(row.places, place)]
+        for lane, estimate_ns in zip(row.lanes, row.estimates.pop(place), strict=True):
+            del lane[bisect_left(lane, (estimate_ns, *place))]
+        if not row.places:
+            del self._rows[cards]
+            del self._widths[bisect_left(self._widths, cards)]
+
+    def change(self, place: Place, estimates_ns: tuple[int, ...]) -> None:
+        """A waiting job's estimates are others now."""
+        standing = self._standing.get(place)
+        if standing is not None:
+            self._standing[place] = (standing[0], estimates_ns)
+            return
+        cards = self._seated[place]
+        if self._rows[cards].estimates[place] != estimates_ns:
+            self._unseat(place)
+            self._seat(place, cards, estimates_ns)
+
+    def all(self, lane: int = 0) -> Iterator[Candidate]:
+        """Everybody, in no order that means anything."""
+        for place, (cards, estimates_ns) in self._standing.items():
+            yield Candidate(place, cards, estimates_ns[lane])
+        for cards in self._widths:
+            row = self._rows[cards]
+            for place in row.places:
+                yield Candidate(place, cards, row.estimates[place][lane])
+
+    # ---- asking -------------------------------------------------------------------------------
+
+    def offer(
+        self, now_ns: int, free: int, gap: Gap, *, lane: int = 0, is_shortest: bool = False
+    ) -> list[Candidate]:
+        """The jobs that start now, each judged after those before it; they stay on the bench.
+
+        Args:
+            now_ns: when they would start.
+            free: cards free now.
+            gap: the head's; what starts beside it is taken from it.
+            lane: of the estimates that judge them.
+            is_shortest: offered by estimate, then place; else by place.
+        """
+        longest_ns = gap.start_ns - now_ns
+        extra = gap.extra
+        offers: list[_Offer] = []
+        for place, (cards, estimates_ns) in self._standing.items():
+            if cards <= free and (cards <= extra or estimates_ns[lane] <= longest_ns):
+                key = (estimates_ns[lane], *place) if is_shortest else place
+                offers.append((key, cards, _STANDS))
+        following = self._following_shortest if is_shortest else self._following
+        for cards in self._widths:
+            if cards > free:
+                break
+            offer = following(cards, 0, extra, longest_ns, lane)
+            if offer is not None:
+                offers.append(offer)
+        if not offers:
+            return []
+        heapify(offers)
+        chosen = []
+        while offers and free:
+            key, cards, position = offers[0]
+            if cards > free:
+                heappop(offers)
+                continue
+            place = key[1:] if is_shortest else key
+            estimate_ns = self._estimate(place, cards, position, lane)
+            if gap.take(now_ns, cards, estimate_ns):
+                free -= cards
+                chosen.append(Candidate(place, cards, estimate_ns))
+            offer = None
+            if position != _STANDS and cards <= free:
+                offer = following(cards, position + 1, gap.extra, longest_ns, lane)
+            if offer is None:
+                heappop(offers)
+            else:
+                heapreplace(offers, offer)
+        return chosen
+
+    def _estimate(self, place: Place, cards: int, position: int, lane: int) -> int:
+        if position == _STANDS:
+            return self._standing[place][1][lane]
+        return self._rows[cards].estimates[place][lane]
+
+    def _following(
+        self, cards: int, position: int, extra: int, longest_ns: int, lane: int
+    ) -> _Offer | None:
+        """The next job of a row, by place, that might start; from a position on."""
+        row = self._rows[cards]
+        places = row.places
+        if cards <= extra:
+            return (places[position], cards, position) if position < len(places) else None
+        if row.lanes[lane][0][0] > longest_ns:
+            return None
+        estimates = row.estimates
+        while position < len(places):
+            if estimates[places[position]][lane] <= longest_ns:
+                return places[position], cards, position
+            position += 1
+        return None
+
+    def _following_shortest(
+        self, cards: int, position: int, extra: int, longest_ns: int, lane: int
+    ) -> _Offer | None:
+        """The next job of a row, by estimate, that might start; from a position on."""
+        ordered = self._rows[cards].lanes[lane]
+        if position < len(ordered) and (cards <= extra or ordered[position][0] <= longest_ns):
+            return ordered[position], cards, position
+        return None
