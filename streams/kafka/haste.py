@@ -6,7 +6,7 @@ than all that is done with the message. Here the handing on is begun at once, ou
 only if it has to wait do the others come into play, as before.
 """
 
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from inspect import iscoroutine
 from types import coroutine
 from typing import Any
@@ -40,14 +40,14 @@ async def _from_there(begun: Coroutine[Any, Any, Any], waits_for: Any) -> Any:
 @coroutine
 def _drive(begun: Coroutine[Any, Any, Any], waits_for: Any) -> Generator[Any, Any, Any]:
     while True:
+        step: Callable[[Any], Any]
+        argument: Any
         try:
-            sent = yield waits_for
-        except BaseException as error:
-            step = begun.throw
-            argument: Any = error
-        else:
+            argument = yield waits_for
             step = begun.send
-            argument = sent
+        except BaseException as error:
+            argument = error
+            step = begun.throw
         try:
             waits_for = step(argument)
         except StopIteration as end:
