@@ -113,7 +113,7 @@ class NodeReport(Part, frozen=True, gc=False):
     utilisation_milli: tuple[int, ...]
 
 
-class PodRequest(Part, frozen=True, gc=False):
+class PodRequest(Part, frozen=True, gc=False, cache_hash=True):
     """What one pod needs on its node.
 
     `cards` whole cards, or `card_milli` thousandths of one card with `card_memory_mib` of its
@@ -150,7 +150,7 @@ class Affinity(Part, frozen=True, gc=False):
     preemptable_only: bool  # looks at pods only that may be evicted
 
 
-class Role(Part, frozen=True, gc=False):
+class Role(Part, frozen=True, gc=False, cache_hash=True):
     """A named group of equal pods: `replicas` at most, `min_available` of them at least.
 
     `labels` are what affinities of other pods look at; `order`: roles of lower number start first.

@@ -13,12 +13,12 @@ from typing import NamedTuple, Self
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
 from ganger.services.decision_feed import Decisions
-from ganger.streams.kafka.cells import find_cell
-from ganger.streams.kafka.consumer import PartitionReader
-from ganger.streams.kafka.errors import KafkaFailed
-from ganger.streams.kafka.partition import Partition
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.topics import LEDGER
+from ganger.streams.kafka.cluster.cells import find_cell
+from ganger.streams.kafka.cluster.errors import KafkaFailed
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import LEDGER
+from ganger.streams.kafka.wire.consumer import PartitionReader
+from ganger.streams.kafka.wire.partition import Partition
 from ganger.streams.payloads import read_record
 
 _BATCH_COUNT = 1_000

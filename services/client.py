@@ -15,7 +15,7 @@ from ganger.services.job_spec import (
     TolerationSpec,
 )
 from ganger.services.producer import Event, NotDelivered, Producer
-from ganger.streams.kafka.settings import KafkaSettings
+from ganger.streams.kafka.cluster.settings import KafkaSettings
 
 __all__ = [
     "Decisions",

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from ganger.replay.reader import LedgerCut, Streams
 from ganger.schemas.decision_ids import decision_head
-from ganger.streams.kafka.cells import place_cell
-from ganger.streams.kafka.ledger import KafkaStreams
-from ganger.streams.kafka.logs import DecisionLog, LedgerLog
-from ganger.streams.kafka.publisher import Publisher
-from ganger.streams.kafka.settings import KafkaSettings
+from ganger.streams.kafka.cluster.cells import place_cell
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.log.ledger import KafkaStreams
+from ganger.streams.kafka.log.logs import DecisionLog, LedgerLog
+from ganger.streams.kafka.wire.publisher import Publisher
 from ganger.streams.log.directory import LedgerDirectory
 from ganger.streams.log.errors import LogError
 from ganger.streams.log.layout import LogIdentity, Stream, extend_chain

@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import Literal, Self
 
 from ganger.schemas.decisions import Decision
-from ganger.streams.kafka.cells import Placement, find_cell, read_placements
-from ganger.streams.kafka.consumer import PartitionReader
-from ganger.streams.kafka.ledger import BEGINNING, Bookmark, DecisionScan
-from ganger.streams.kafka.partition import Partition
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.topics import DECISIONS
+from ganger.streams.kafka.cluster.cells import Placement, find_cell, read_placements
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import DECISIONS
+from ganger.streams.kafka.log.ledger import BEGINNING, Bookmark, DecisionScan
+from ganger.streams.kafka.wire.consumer import PartitionReader
+from ganger.streams.kafka.wire.partition import Partition
 from ganger.streams.payloads import read_decision
 
 BATCH_COUNT = 5_000

@@ -27,9 +27,9 @@ from ganger.services.answers import Answers
 from ganger.services.decision_feed import Decisions
 from ganger.services.job_spec import JobSpec, RetrySpec
 from ganger.services.producer import Producer
-from ganger.streams.kafka.admin import create
-from ganger.streams.kafka.errors import KafkaFailed
-from ganger.streams.kafka.settings import KafkaSettings
+from ganger.streams.kafka.cluster.admin import create
+from ganger.streams.kafka.cluster.errors import KafkaFailed
+from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.presets.loader import load_policy
 
 CELL = "demo"

@@ -11,11 +11,11 @@ from typing import Self
 
 from ganger.replay.traces.source import InputError
 from ganger.schemas.decision_ids import decision_head
-from ganger.streams.kafka.admin import topic_id
-from ganger.streams.kafka.cells import find_cell
-from ganger.streams.kafka.ledger import KafkaStreams
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.topics import LEDGER
+from ganger.streams.kafka.cluster.admin import topic_id
+from ganger.streams.kafka.cluster.cells import find_cell
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import LEDGER
+from ganger.streams.kafka.log.ledger import KafkaStreams
 from ganger.streams.log.directory import LedgerDirectory
 from ganger.streams.log.protocol import LogReader
 from ganger.streams.tables.store import STORE_FOLDER

@@ -15,12 +15,12 @@ from ganger.schemas.decisions import Decision
 from ganger.schemas.records import Record
 from ganger.services.producer import Producer
 from ganger.services.simulated_nodes import Pace, SimulatedNodes
-from ganger.streams.kafka.cells import Placement, find_cell
-from ganger.streams.kafka.consumer import Arrival, PartitionReader
-from ganger.streams.kafka.ledger import BEGINNING, DecisionScan
-from ganger.streams.kafka.partition import Partition
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.topics import DECISIONS, LEDGER
+from ganger.streams.kafka.cluster.cells import Placement, find_cell
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import DECISIONS, LEDGER
+from ganger.streams.kafka.log.ledger import BEGINNING, DecisionScan
+from ganger.streams.kafka.wire.consumer import Arrival, PartitionReader
+from ganger.streams.kafka.wire.partition import Partition
 from ganger.streams.payloads import read_decision
 
 BATCH_COUNT = 5_000

@@ -42,13 +42,13 @@ from ganger.schemas.records import (
 )
 from ganger.services.job_spec import JobSpec
 from ganger.streams.intake import BAD_STRUCTURE, NOT_AN_INPUT, InputRefused, Intake
-from ganger.streams.kafka.cells import read_placements
-from ganger.streams.kafka.envelope import headers
-from ganger.streams.kafka.errors import KafkaFailed
-from ganger.streams.kafka.publisher import Publisher, PublishingStopped
-from ganger.streams.kafka.schema_registry import open_framing
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.topics import HEARTBEATS, INPUTS, TOPICS
+from ganger.streams.kafka.cluster.cells import read_placements
+from ganger.streams.kafka.cluster.errors import KafkaFailed
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import HEARTBEATS, INPUTS, TOPICS
+from ganger.streams.kafka.wire.envelope import headers
+from ganger.streams.kafka.wire.publisher import Publisher, PublishingStopped
+from ganger.streams.kafka.wire.schema_registry import open_framing
 from ganger.streams.structure import event_defect, report_defect
 
 FRAME_NODES = 100

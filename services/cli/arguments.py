@@ -23,7 +23,7 @@ from ganger.replay.history import (
 from ganger.replay.traces.source import InputError
 from ganger.services.cli.units import Clock, clock_of
 from ganger.services.ledgers import OpenLedger
-from ganger.streams.kafka.settings import CONFIG_VARIABLE
+from ganger.streams.kafka.cluster.settings import CONFIG_VARIABLE
 from ganger.streams.log.protocol import LogReader
 from ganger.streams.tables.store import Store, StoreBusy, StoreFailed
 

@@ -11,7 +11,7 @@ from ganger.services.cli.connection import (
 )
 from ganger.services.cli.events import decision_text
 from ganger.services.cli.sending import send_all
-from ganger.streams.kafka.settings import KafkaSettings
+from ganger.streams.kafka.cluster.settings import KafkaSettings
 
 
 @click.command()

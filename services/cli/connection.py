@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ganger.services.durations import parse_duration
-from ganger.streams.kafka.settings import CONFIG_VARIABLE, KafkaSettings
+from ganger.streams.kafka.cluster.settings import CONFIG_VARIABLE, KafkaSettings
 
 SENDER = "ganger-cli"
 TIMEOUT_DEFAULT = "60s"

@@ -11,14 +11,14 @@ from ganger.replay.reader import LedgerCut
 from ganger.replay.traces.source import InputError
 from ganger.streams.divergence import Divergence
 from ganger.streams.intake import InputRefused
-from ganger.streams.kafka.errors import (
+from ganger.streams.kafka.cluster.errors import (
     CellElsewhere,
     CellUnknown,
     KafkaFailed,
     SettingsBad,
     TopicMissing,
 )
-from ganger.streams.kafka.publisher import PublishingStopped
+from ganger.streams.kafka.wire.publisher import PublishingStopped
 from ganger.streams.log.errors import LedgerBusy, LedgerExists, LogError, NotALedger
 from ganger.streams.metrics import EndpointTaken
 from ganger.streams.payloads import PayloadUnreadable

@@ -13,7 +13,7 @@ from ganger.services.cli.connection import DURATION, cell_option, kafka_options
 from ganger.services.cli.units import count_text
 from ganger.services.node_simulator import NodeSimulator
 from ganger.services.simulated_nodes import HEARTBEAT_NS, Pace
-from ganger.streams.kafka.settings import KafkaSettings
+from ganger.streams.kafka.cluster.settings import KafkaSettings
 
 SPEED_MAX = 100_000
 

@@ -5,7 +5,7 @@ import click
 from ganger.services.cli.connection import cell_option, kafka_options, wait_options
 from ganger.services.cli.events import decision_text
 from ganger.services.cli.sending import send_all
-from ganger.streams.kafka.settings import KafkaSettings
+from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.presets.loader import load_policy
 
 

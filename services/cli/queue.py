@@ -9,7 +9,7 @@ from ganger.services.cli.connection import cell_option, kafka_options, wait_opti
 from ganger.services.cli.events import decision_text
 from ganger.services.cli.sending import send_all
 from ganger.services.job_files import parse_queues, read_text
-from ganger.streams.kafka.settings import KafkaSettings
+from ganger.streams.kafka.cluster.settings import KafkaSettings
 
 
 @click.group()

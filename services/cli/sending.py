@@ -11,9 +11,9 @@ from ganger.services.answers import Answers
 from ganger.services.cli.connection import SENDER
 from ganger.services.cli.units import count_text
 from ganger.services.producer import Producer
-from ganger.streams.kafka.cells import find_cell
-from ganger.streams.kafka.errors import KafkaFailed, RequestRefused
-from ganger.streams.kafka.settings import KafkaSettings
+from ganger.streams.kafka.cluster.cells import find_cell
+from ganger.streams.kafka.cluster.errors import KafkaFailed, RequestRefused
+from ganger.streams.kafka.cluster.settings import KafkaSettings
 
 _SECOND_NS = 10**9
 

@@ -21,7 +21,7 @@ from ganger.services.decision_feed import Decisions
 from ganger.services.job_files import JobLine, parse_jobs, read_text
 from ganger.services.job_spec import JobSpec
 from ganger.services.producer import NotDelivered, Producer
-from ganger.streams.kafka.settings import KafkaSettings
+from ganger.streams.kafka.cluster.settings import KafkaSettings
 
 STDIN = "-"
 WAIT_DEFAULT = "60s"

@@ -9,10 +9,10 @@ from ganger.services.cli.arguments import json_option
 from ganger.services.cli.connection import kafka_options
 from ganger.services.cli.errors import FAILED_CHECK
 from ganger.services.cli.render import echo_columns, terminal_columns
-from ganger.streams.kafka import admin, asyncapi
-from ganger.streams.kafka.cells import Placement, read_placements
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.topics import CELLS, LEDGER, PARTITIONS_DEFAULT, TOPICS
+from ganger.streams.kafka.cluster import admin, asyncapi
+from ganger.streams.kafka.cluster.cells import Placement, read_placements
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import CELLS, LEDGER, PARTITIONS_DEFAULT, TOPICS
 
 _FOREVER = "unlimited"
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))

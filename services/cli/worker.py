@@ -19,26 +19,26 @@ from ganger import __version__
 from ganger.replay.traces.source import InputError
 from ganger.services.cli.connection import DURATION, kafka_options
 from ganger.services.cli.errors import WRONG_CALL, Failure
-from ganger.streams.kafka import desk as desks
-from ganger.streams.kafka.acks import Acks, Place
-from ganger.streams.kafka.admin import Admin
-from ganger.streams.kafka.app import GROUP, Membership, Parts, make_app, run
-from ganger.streams.kafka.cells import PlacementWatch
-from ganger.streams.kafka.counting import Counting
-from ganger.streams.kafka.desk import Desk
-from ganger.streams.kafka.ends import PartitionEnds
-from ganger.streams.kafka.errors import BrokerUnreachable
-from ganger.streams.kafka.intake_agents import install
-from ganger.streams.kafka.ports import open_ports
-from ganger.streams.kafka.publisher import Publisher
-from ganger.streams.kafka.pulse import give_up
-from ganger.streams.kafka.scheduler import Owner, Scheduler
-from ganger.streams.kafka.schema_registry import open_framing
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.tables import RowTables, copy_rows, is_of_store
-from ganger.streams.kafka.tail import LedgerTail
-from ganger.streams.kafka.topics import INPUTS, LEDGER, ROWS, TOPICS, Partitions
-from ganger.streams.kafka.watchdog import Watchdog, Watched
+from ganger.streams.kafka.cluster.admin import Admin
+from ganger.streams.kafka.cluster.cells import PlacementWatch
+from ganger.streams.kafka.cluster.errors import BrokerUnreachable
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import INPUTS, LEDGER, ROWS, TOPICS, Partitions
+from ganger.streams.kafka.tables.tables import RowTables, copy_rows, is_of_store
+from ganger.streams.kafka.wire.publisher import Publisher
+from ganger.streams.kafka.wire.schema_registry import open_framing
+from ganger.streams.kafka.wire.tail import LedgerTail
+from ganger.streams.kafka.worker import desk as desks
+from ganger.streams.kafka.worker.acks import Acks, Place
+from ganger.streams.kafka.worker.app import GROUP, Membership, Parts, make_app, run
+from ganger.streams.kafka.worker.counting import Counting
+from ganger.streams.kafka.worker.desk import Desk
+from ganger.streams.kafka.worker.ends import PartitionEnds
+from ganger.streams.kafka.worker.intake_agents import install
+from ganger.streams.kafka.worker.ports import open_ports
+from ganger.streams.kafka.worker.pulse import give_up
+from ganger.streams.kafka.worker.scheduler import Owner, Scheduler
+from ganger.streams.kafka.worker.watchdog import Watchdog, Watched
 from ganger.streams.liveness import SILENCE_NS_DEFAULT
 from ganger.streams.metrics import Metrics
 

@@ -28,11 +28,11 @@ from ganger.schemas.enums import DecisionKind
 from ganger.schemas.rows import RowsChanged
 from ganger.services.answers import Answers
 from ganger.services.client import JobSpec, Producer, RetrySpec
-from ganger.streams.kafka.admin import create
-from ganger.streams.kafka.cells import find_cell
-from ganger.streams.kafka.consumer import Arrival, PartitionReader
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.topics import DECISIONS, JOBS, LEDGER, ROWS
+from ganger.streams.kafka.cluster.admin import create
+from ganger.streams.kafka.cluster.cells import find_cell
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import DECISIONS, JOBS, LEDGER, ROWS
+from ganger.streams.kafka.wire.consumer import Arrival, PartitionReader
 from ganger.streams.presets.loader import load_policy
 from support.builders import queue
 from support.kafka_fleet import COMMAND

@@ -9,12 +9,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ganger.streams.kafka.admin import Admin
-from ganger.streams.kafka.cells import Placement
-from ganger.streams.kafka.logs import LedgerLog
-from ganger.streams.kafka.partition import Partition
-from ganger.streams.kafka.publisher import Publisher
-from ganger.streams.kafka.settings import KafkaSettings
+from ganger.streams.kafka.cluster.admin import Admin
+from ganger.streams.kafka.cluster.cells import Placement
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.log.logs import LedgerLog
+from ganger.streams.kafka.wire.partition import Partition
+from ganger.streams.kafka.wire.publisher import Publisher
 from ganger.streams.log.layout import LogIdentity, Stream
 from ganger.streams.log.memory import MemoryLog
 from ganger.streams.log.protocol import Log

@@ -26,10 +26,15 @@ from ganger.schemas.encoding import encode_row
 from ganger.schemas.registry import fingerprint
 from ganger.schemas.rows import CellPlaced
 from ganger.services.cli import main
-from ganger.streams.kafka import admin, cells
-from ganger.streams.kafka.cells import PlacementWatch, find_cell, place_cell, read_placements
-from ganger.streams.kafka.credentials import faust_options
-from ganger.streams.kafka.errors import (
+from ganger.streams.kafka.cluster import admin, cells
+from ganger.streams.kafka.cluster.cells import (
+    PlacementWatch,
+    find_cell,
+    place_cell,
+    read_placements,
+)
+from ganger.streams.kafka.cluster.credentials import faust_options
+from ganger.streams.kafka.cluster.errors import (
     BrokerUnreachable,
     CellElsewhere,
     CellUnknown,
@@ -38,8 +43,8 @@ from ganger.streams.kafka.errors import (
     SettingsBad,
     TopicMissing,
 )
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.topics import CELLS, JOBS, LEDGER, PODS, ROWS, TOPICS
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import CELLS, JOBS, LEDGER, PODS, ROWS, TOPICS
 from support.certificates import Authority
 from support.kafka import KafkaCluster
 

@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from ganger.streams.kafka.settings import KafkaSettings
+from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.kernel.digest import seal
 from support.kafka import KafkaCluster, own_cluster
 from support.kafka_evidence import CellFold, check_decisions, lags, lost_inputs, saved_digest

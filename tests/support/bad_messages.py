@@ -16,7 +16,7 @@ from ganger.schemas.codec import PAYLOAD_BYTES_MAX
 from ganger.schemas.decisions import Decision
 from ganger.schemas.encoding import encode_record
 from ganger.schemas.registry import NEWEST
-from ganger.streams.kafka.topics import CONTROL, HEARTBEATS, JOBS, PODS
+from ganger.streams.kafka.cluster.topics import CONTROL, HEARTBEATS, JOBS, PODS
 from support.builders import queue, report, role, submission
 
 Header = tuple[str, bytes | None]

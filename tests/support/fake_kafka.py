@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from ganger.schemas.codec import decode_record
 from ganger.schemas.records import Record
-from ganger.streams.kafka.envelope import Headers
-from ganger.streams.kafka.topics import DEAD_LETTERS, LEDGER
+from ganger.streams.kafka.cluster.topics import DEAD_LETTERS, LEDGER
+from ganger.streams.kafka.wire.envelope import Headers
 
 
 class Sent(NamedTuple):

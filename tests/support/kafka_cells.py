@@ -6,14 +6,14 @@ from functools import cached_property
 
 from ganger.schemas.encoding import encode_record
 from ganger.schemas.records import Record
-from ganger.streams.kafka.admin import Admin
-from ganger.streams.kafka.cells import Placement, place_cell
-from ganger.streams.kafka.ledger import KafkaDecisions, KafkaLedger
-from ganger.streams.kafka.logs import DecisionLog, LedgerLog
-from ganger.streams.kafka.publisher import Publisher
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.snapshots import TopicSnapshots
-from ganger.streams.kafka.topics import CELLS, DECISIONS, LEDGER, SNAPSHOTS, TOPICS
+from ganger.streams.kafka.cluster.admin import Admin
+from ganger.streams.kafka.cluster.cells import Placement, place_cell
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import CELLS, DECISIONS, LEDGER, SNAPSHOTS, TOPICS
+from ganger.streams.kafka.log.ledger import KafkaDecisions, KafkaLedger
+from ganger.streams.kafka.log.logs import DecisionLog, LedgerLog
+from ganger.streams.kafka.log.snapshots import TopicSnapshots
+from ganger.streams.kafka.wire.publisher import Publisher
 
 PARTITIONS = 96
 """More than all tests that place a cell on one broker."""

@@ -18,17 +18,10 @@ from ganger.schemas.records import JobSubmitRequested, Record
 from ganger.schemas.rows import Row
 from ganger.streams.checkpoint import unpack
 from ganger.streams.engine import Engine
-from ganger.streams.kafka.admin import topic_ids
-from ganger.streams.kafka.app import GROUP
-from ganger.streams.kafka.cells import Placement
-from ganger.streams.kafka.envelope import SOURCE_OFFSET, SOURCE_PARTITION, SOURCE_TOPIC
-from ganger.streams.kafka.ledger import KafkaDecisions, KafkaLedger
-from ganger.streams.kafka.partition import Partition
-from ganger.streams.kafka.publisher import Publisher
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.snapshots import LayeredSnapshots, TopicSnapshots
-from ganger.streams.kafka.table_reader import read_table
-from ganger.streams.kafka.topics import (
+from ganger.streams.kafka.cluster.admin import topic_ids
+from ganger.streams.kafka.cluster.cells import Placement
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import (
     CONTROL,
     DEAD_LETTERS,
     DECISIONS,
@@ -37,6 +30,13 @@ from ganger.streams.kafka.topics import (
     PODS,
     ROWS,
 )
+from ganger.streams.kafka.log.ledger import KafkaDecisions, KafkaLedger
+from ganger.streams.kafka.log.snapshots import LayeredSnapshots, TopicSnapshots
+from ganger.streams.kafka.tables.table_reader import read_table
+from ganger.streams.kafka.wire.envelope import SOURCE_OFFSET, SOURCE_PARTITION, SOURCE_TOPIC
+from ganger.streams.kafka.wire.partition import Partition
+from ganger.streams.kafka.wire.publisher import Publisher
+from ganger.streams.kafka.worker.app import GROUP
 from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.step import step

@@ -16,12 +16,12 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import Self
 
-from ganger.streams.kafka.admin import create
-from ganger.streams.kafka.cells import Placement, place_cell, read_placements
-from ganger.streams.kafka.errors import KafkaFailed
-from ganger.streams.kafka.partition import Partition
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.topics import DECISIONS
+from ganger.streams.kafka.cluster.admin import create
+from ganger.streams.kafka.cluster.cells import Placement, place_cell, read_placements
+from ganger.streams.kafka.cluster.errors import KafkaFailed
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import DECISIONS
+from ganger.streams.kafka.wire.partition import Partition
 from ganger.streams.log.errors import LogError
 
 COMMAND = (

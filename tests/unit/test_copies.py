@@ -10,7 +10,7 @@ from ganger.replay.verify import verify
 from ganger.services import copies
 from ganger.services.copies import CopyDiffers, CopyRefused, Extent, copy_to_directory, extent_of
 from ganger.services.ledgers import cache_folder, is_url, kafka_cell, open_ledger
-from ganger.streams.kafka.errors import SettingsBad
+from ganger.streams.kafka.cluster.errors import SettingsBad
 from ganger.streams.log.directory import LedgerDirectory
 from ganger.streams.payloads import DecisionUnreadable
 from support.small_ledger import build

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganger.streams.kafka.ledger import BEGINNING, COPIES_WINDOW, DecisionScan
+from ganger.streams.kafka.log.ledger import BEGINNING, COPIES_WINDOW, DecisionScan
 from ganger.streams.log.errors import PartitionCorrupt
 from support.decisions import payload, payloads
 

@@ -13,13 +13,13 @@ import pytest
 
 from ganger.schemas.codec import decode_row
 from ganger.schemas.rows import Row
-from ganger.streams.kafka import admin
-from ganger.streams.kafka.cells import place_cell
-from ganger.streams.kafka.publisher import Publisher
-from ganger.streams.kafka.rows import frames, mark_of
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.table_reader import read_table
-from ganger.streams.kafka.topics import ROWS, TABLE_TOPICS
+from ganger.streams.kafka.cluster import admin
+from ganger.streams.kafka.cluster.cells import place_cell
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import ROWS, TABLE_TOPICS
+from ganger.streams.kafka.tables.rows import frames, mark_of
+from ganger.streams.kafka.tables.table_reader import read_table
+from ganger.streams.kafka.wire.publisher import Publisher
 from ganger.streams.kernel.state import State
 from ganger.streams.tables.rows import TABLES
 from support.chaos import CHAIN, run_seed

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ganger.streams.kafka.settings import KafkaSettings
+from ganger.streams.kafka.cluster.settings import KafkaSettings
 from support.kafka import KafkaCluster
 from support.kafka_fleet import Fleet
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ganger.streams.kafka.admin import create
-from ganger.streams.kafka.settings import KafkaSettings
+from ganger.streams.kafka.cluster.admin import create
+from ganger.streams.kafka.cluster.settings import KafkaSettings
 from support.kafka import _run, skipped_where_missing
 from support.kafka_cells import PARTITIONS, KafkaCell, new_cell
 

@@ -6,10 +6,10 @@ import pytest
 
 from ganger.schemas.decisions import Decision
 from ganger.services.client import Decisions
-from ganger.streams.kafka.consumer import PartitionCut
-from ganger.streams.kafka.errors import CellUnknown
-from ganger.streams.kafka.ledger import Bookmark
-from ganger.streams.kafka.topics import DECISIONS
+from ganger.streams.kafka.cluster.errors import CellUnknown
+from ganger.streams.kafka.cluster.topics import DECISIONS
+from ganger.streams.kafka.log.ledger import Bookmark
+from ganger.streams.kafka.wire.consumer import PartitionCut
 from ganger.streams.log.errors import PartitionCorrupt
 from support.decisions import payload, payloads
 from support.kafka_cells import KafkaCell, new_cell

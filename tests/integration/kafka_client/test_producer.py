@@ -14,9 +14,9 @@ from ganger.schemas.enums import FailureKind
 from ganger.services.client import JobSpec, Producer
 from ganger.services.producer import FRAME_NODES
 from ganger.streams.intake import InputRefused
-from ganger.streams.kafka.cells import read_placements
-from ganger.streams.kafka.partition import Partition
-from ganger.streams.kafka.topics import CONTROL, HEARTBEATS, JOBS, PODS
+from ganger.streams.kafka.cluster.cells import read_placements
+from ganger.streams.kafka.cluster.topics import CONTROL, HEARTBEATS, JOBS, PODS
+from ganger.streams.kafka.wire.partition import Partition
 from ganger.streams.presets.loader import load_policy
 from support.builders import queue
 from support.kafka_cells import KafkaCell

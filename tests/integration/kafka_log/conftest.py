@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ganger.streams.kafka.settings import KafkaSettings
+from ganger.streams.kafka.cluster.settings import KafkaSettings
 from support.kafka import _run, skipped_where_missing
 from support.kafka_cells import KafkaCell, make_topics, new_cell
 

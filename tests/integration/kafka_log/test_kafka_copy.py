@@ -14,9 +14,9 @@ from ganger.replay.simulate import run
 from ganger.schemas.records import Record
 from ganger.services.cli import main
 from ganger.streams.engine import Engine
-from ganger.streams.kafka.cells import find_cell, place_cell
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.topics import DECISIONS, LEDGER
+from ganger.streams.kafka.cluster.cells import find_cell, place_cell
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import DECISIONS, LEDGER
 from ganger.streams.log.directory import LedgerDirectory
 from ganger.streams.presets.loader import load_policy
 from support.kafka_cells import KafkaCell

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ganger.streams.kafka.ledger import KafkaDecisions
-from ganger.streams.kafka.logs import DecisionLog, LiveDecisionLog
-from ganger.streams.kafka.topics import DECISIONS
+from ganger.streams.kafka.cluster.topics import DECISIONS
+from ganger.streams.kafka.log.ledger import KafkaDecisions
+from ganger.streams.kafka.log.logs import DecisionLog, LiveDecisionLog
 from ganger.streams.log.errors import LedgerLost, PartitionCorrupt
 from ganger.streams.log.layout import LogIdentity, Stream, extend_chain
 from ganger.streams.log.protocol import LogReader

@@ -10,11 +10,11 @@ from ganger.replay.simulate import run
 from ganger.schemas.encoding import decision_payload
 from ganger.schemas.records import Record
 from ganger.streams.engine import Engine
-from ganger.streams.kafka.cells import Placement
-from ganger.streams.kafka.ledger import KafkaDecisions
-from ganger.streams.kafka.logs import DecisionLog, LiveDecisionLog
-from ganger.streams.kafka.snapshots import LayeredSnapshots
-from ganger.streams.kafka.topics import DECISIONS
+from ganger.streams.kafka.cluster.cells import Placement
+from ganger.streams.kafka.cluster.topics import DECISIONS
+from ganger.streams.kafka.log.ledger import KafkaDecisions
+from ganger.streams.kafka.log.logs import DecisionLog, LiveDecisionLog
+from ganger.streams.kafka.log.snapshots import LayeredSnapshots
 from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.step import step

@@ -7,13 +7,13 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ganger.replay.reader import LedgerCut, initial_state
-from ganger.streams.kafka.cells import Placement
-from ganger.streams.kafka.errors import TopicMissing
-from ganger.streams.kafka.ledger import KafkaLedger
-from ganger.streams.kafka.partition import GROUP_RECORDS_MAX, Partition
-from ganger.streams.kafka.publisher import Publisher, PublishingStopped
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.topics import LEDGER
+from ganger.streams.kafka.cluster.cells import Placement
+from ganger.streams.kafka.cluster.errors import TopicMissing
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import LEDGER
+from ganger.streams.kafka.log.ledger import KafkaLedger
+from ganger.streams.kafka.wire.partition import GROUP_RECORDS_MAX, Partition
+from ganger.streams.kafka.wire.publisher import Publisher, PublishingStopped
 from ganger.streams.log.errors import LogUnreachable, PartitionCorrupt, PartitionFailed
 from support.kafka import KafkaCluster
 from support.kafka_cells import KafkaCell, make_topics, new_cell
@@ -145,7 +145,7 @@ def test_what_is_not_there_is_named(cell: KafkaCell) -> None:
 def test_a_broker_that_is_gone_ends_reading_and_writing(
     kafka_cluster: Callable[..., KafkaCluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ganger.streams.kafka.publisher.DELIVERY_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("ganger.streams.kafka.wire.publisher.DELIVERY_TIMEOUT_S", 1.0)
     cluster = kafka_cluster()
     settings = KafkaSettings(cluster.bootstrap)
     make_topics(settings)

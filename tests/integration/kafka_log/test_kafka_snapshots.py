@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ganger.streams.kafka.ledger import BEGINNING
-from ganger.streams.kafka.snapshots import CHUNK_BYTES, KEPT_COUNT, LayeredSnapshots
-from ganger.streams.kafka.topics import DECISIONS, LEDGER, SNAPSHOTS
+from ganger.streams.kafka.cluster.topics import DECISIONS, LEDGER, SNAPSHOTS
+from ganger.streams.kafka.log.ledger import BEGINNING
+from ganger.streams.kafka.log.snapshots import CHUNK_BYTES, KEPT_COUNT, LayeredSnapshots
 from support.decisions import payloads
 from support.kafka_cells import KafkaCell
 

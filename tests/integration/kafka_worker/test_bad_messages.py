@@ -6,10 +6,10 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 
 from ganger.schemas.encoding import encode_record
-from ganger.streams.kafka.app import GROUP
-from ganger.streams.kafka.desk import CUT_HEADER
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.topics import DEAD_LETTERS, INPUTS
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import DEAD_LETTERS, INPUTS
+from ganger.streams.kafka.worker.app import GROUP
+from ganger.streams.kafka.worker.desk import CUT_HEADER
 from support.bad_messages import KINDS_MIN, BadMessage, bad_messages, good
 from support.kafka import KafkaCluster
 from support.kafka_fleet import Fleet

@@ -13,11 +13,11 @@ from confluent_kafka import Producer
 
 from ganger.services.client import JobSpec
 from ganger.services.client import Producer as Client
-from ganger.streams.kafka.admin import create
-from ganger.streams.kafka.cells import find_cell
-from ganger.streams.kafka.ledger import KafkaStreams
-from ganger.streams.kafka.settings import KafkaSettings
-from ganger.streams.kafka.topics import LEDGER
+from ganger.streams.kafka.cluster.admin import create
+from ganger.streams.kafka.cluster.cells import find_cell
+from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kafka.cluster.topics import LEDGER
+from ganger.streams.kafka.log.ledger import KafkaStreams
 from ganger.streams.payloads import read_decision, read_record
 from ganger.streams.presets.loader import load_policy
 from support.builders import queue

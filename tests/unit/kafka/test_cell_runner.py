@@ -9,10 +9,10 @@ from ganger.schemas.codec import decode_row
 from ganger.schemas.encoding import encode_record
 from ganger.schemas.rows import RowsChanged
 from ganger.streams.intake import Intake
-from ganger.streams.kafka import cell as cells
-from ganger.streams.kafka.cell import CellPorts, CellRunner, CellUnrunnable
-from ganger.streams.kafka.envelope import FixedIds
-from ganger.streams.kafka.topics import LEDGER, ROWS
+from ganger.streams.kafka.cluster.topics import LEDGER, ROWS
+from ganger.streams.kafka.wire.envelope import FixedIds
+from ganger.streams.kafka.worker import cell as cells
+from ganger.streams.kafka.worker.cell import CellPorts, CellRunner, CellUnrunnable
 from ganger.streams.log.layout import LogIdentity, Stream
 from ganger.streams.log.memory import MemoryLog
 from ganger.streams.payloads import read_decision

@@ -6,10 +6,8 @@ from msgspec.structs import replace
 from ganger.schemas import records as r
 from ganger.schemas.encoding import encode_record
 from ganger.streams.intake import Intake
-from ganger.streams.kafka.acks import Acks
-from ganger.streams.kafka.cells import Placement
-from ganger.streams.kafka.desk import CUT_HEADER, HELD_BYTES_MAX, Desk, Message
-from ganger.streams.kafka.topics import (
+from ganger.streams.kafka.cluster.cells import Placement
+from ganger.streams.kafka.cluster.topics import (
     CONTROL,
     DEAD_LETTERS,
     HEARTBEATS,
@@ -18,6 +16,8 @@ from ganger.streams.kafka.topics import (
     LEDGER,
     PODS,
 )
+from ganger.streams.kafka.worker.acks import Acks
+from ganger.streams.kafka.worker.desk import CUT_HEADER, HELD_BYTES_MAX, Desk, Message
 from support.builders import GENESIS, SECOND, queue, report, role, submission
 from support.fake_kafka import FakeOutlet
 
@@ -360,3 +360,13 @@ def test_what_is_known_of_nodes_outlives_a_rebalance_that_changes_nothing() -> N
     bench.desk.open()
     bench.take(HEARTBEATS, beat("n1", event_id=""))
     assert len(bench.outlet.records()) == 1, "it waits for a takeover"
+
+
+def test_messages_are_taken_once_and_in_order() -> None:
+    bench = Bench()
+    bench.desk.acks.begin({(JOBS, 2): 0})
+    for offset in (2, 0, 1, 1, 2):
+        payload = encode_record(job(f"j{offset}"))
+        bench.desk.take(Message(JOBS, 2, offset, b"lab", payload, HEADERS))
+    found = [record.job for record in bench.outlet.records() if hasattr(record, "job")]
+    assert found == ["j0", "j1", "j2"]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mode import Service
 
-from ganger.streams.kafka.haste import hasten
+from ganger.streams.kafka.worker.haste import hasten
 
 
 class Consumer(Service):

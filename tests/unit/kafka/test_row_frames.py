@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ganger.schemas.codec import decode_row
 from ganger.schemas.encoding import encode_row
 from ganger.schemas.rows import JobRow, NodeRow, RowChange, RowsChanged
-from ganger.streams.kafka.rows import (
+from ganger.streams.kafka.tables.rows import (
     FRAME_BYTES_MAX,
     NEVER,
     Version,

@@ -7,13 +7,13 @@ import pytest
 from ganger.schemas import records as r
 from ganger.schemas.encoding import encode_record
 from ganger.streams.intake import Intake
-from ganger.streams.kafka import scheduler as module
-from ganger.streams.kafka.cell import CellPorts
-from ganger.streams.kafka.cells import Placement
-from ganger.streams.kafka.envelope import FixedIds
-from ganger.streams.kafka.scheduler import Owner, Scheduler
-from ganger.streams.kafka.tail import Arrivals
-from ganger.streams.kafka.topics import LEDGER
+from ganger.streams.kafka.cluster.cells import Placement
+from ganger.streams.kafka.cluster.topics import LEDGER
+from ganger.streams.kafka.wire.envelope import FixedIds
+from ganger.streams.kafka.wire.tail import Arrivals
+from ganger.streams.kafka.worker import scheduler as module
+from ganger.streams.kafka.worker.cell import CellPorts
+from ganger.streams.kafka.worker.scheduler import Owner, Scheduler
 from ganger.streams.log.layout import LogIdentity, Stream
 from ganger.streams.log.memory import MemoryLog
 from support.builders import GENESIS, SECOND

@@ -3,7 +3,7 @@
 import pytest
 
 from ganger.schemas.records import Tick
-from ganger.streams.kafka.ticker import TICK_MAX_NS, TICK_MIN_NS, Ticker
+from ganger.streams.kafka.worker.ticker import TICK_MAX_NS, TICK_MIN_NS, Ticker
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.step import step
 from support.builders import GENESIS, SECOND, policy

@@ -2,10 +2,10 @@
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ganger.streams.kafka.acks import Place
-from ganger.streams.kafka.pulse import Pulse
-from ganger.streams.kafka.topics import JOBS, LEDGER
-from ganger.streams.kafka.watchdog import CLOSED_NS_MAX, PATIENCE_NS, Watchdog, Watched
+from ganger.streams.kafka.cluster.topics import JOBS, LEDGER
+from ganger.streams.kafka.worker.acks import Place
+from ganger.streams.kafka.worker.pulse import Pulse
+from ganger.streams.kafka.worker.watchdog import CLOSED_NS_MAX, PATIENCE_NS, Watchdog, Watched
 
 P0, P1 = (LEDGER, 0), (JOBS, 1)
 

@@ -1,0 +1,58 @@
+"""Faust's side of a worker: agents that hand every message on, one by one and in order.
+
+Nothing is awaited between two messages and nothing is acknowledged to Faust: the topics are
+declared without acknowledgements, and `acks` says what `app` commits.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Protocol
+
+import faust
+
+from ganger.streams.kafka.cluster.topics import INPUTS
+from ganger.streams.kafka.worker.desk import Message
+
+
+class Receiver(Protocol):
+    """Takes messages of a topic."""
+
+    def take(self, message: Message) -> None:
+        """Handle a message; messages of a partition come in their order."""
+
+
+def install(app: "faust.App", desk: Receiver) -> None:
+    """Give an app its agents: the desk gets every message of the input topics."""
+    for topic in INPUTS:
+        _agent(app, topic, desk)
+
+
+def _agent(app: "faust.App", topic: str, receiver: Receiver) -> None:
+    channel = app.topic(
+        topic,
+        key_type=bytes,
+        value_type=bytes,
+        key_serializer="raw",
+        value_serializer="raw",
+        partitions=app.conf.topic_partitions,
+        acks=False,
+        allow_empty=True,
+        internal=False,
+    )
+
+    async def hand_on(stream: Any) -> None:
+        take: Callable[[Message], None] = receiver.take
+        events: AsyncIterator[Any] = stream.noack().events()
+        async for event in events:
+            found = event.message
+            take(
+                Message(
+                    found.topic,
+                    found.partition,
+                    found.offset,
+                    found.key,
+                    found.value,
+                    found.headers or (),
+                )
+            )
+
+    app.agent(channel, name=f"ganger.take.{topic}", concurrency=1)(hand_on)
