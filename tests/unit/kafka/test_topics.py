@@ -36,7 +36,7 @@ from ganger.streams.kafka.wire.envelope import (
     source_header,
 )
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "asyncapi.json"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "asyncapi.json"
 
 # ---- the table -----------------------------------------------------------------------------------
 
