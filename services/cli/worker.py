@@ -5,7 +5,7 @@ import logging
 import re
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, flock
 from hashlib import sha256
@@ -17,6 +17,7 @@ import click
 
 from ganger import __version__
 from ganger.replay.traces.source import InputError
+from ganger.schemas.rows import RowsChanged
 from ganger.services.cli.connection import DURATION, kafka_options
 from ganger.services.cli.errors import WRONG_CALL, Failure
 from ganger.streams.kafka.cluster.admin import Admin
@@ -25,11 +26,11 @@ from ganger.streams.kafka.cluster.errors import BrokerUnreachable
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.kafka.cluster.topics import INPUTS, LEDGER, ROWS, TOPICS, Partitions
 from ganger.streams.kafka.tables.tables import RowTables, copy_rows, is_of_store
+from ganger.streams.kafka.wire.acks import Acks, Place
 from ganger.streams.kafka.wire.publisher import Publisher
 from ganger.streams.kafka.wire.schema_registry import open_framing
 from ganger.streams.kafka.wire.tail import LedgerTail
 from ganger.streams.kafka.worker import desk as desks
-from ganger.streams.kafka.worker.acks import Acks, Place
 from ganger.streams.kafka.worker.app import GROUP, Membership, Parts, make_app, run
 from ganger.streams.kafka.worker.counting import Counting
 from ganger.streams.kafka.worker.desk import Desk
@@ -145,7 +146,7 @@ def _run(
     desk = Desk(name, loop_outlet, topic_ids, time_ns, acks, framing, appended)
     install(app, desk)
     tables = RowTables(app, loop_outlet, settings, give_up)
-    copy_rows(app, tables, acks)
+    copy_rows(app, tables, acks, framing, _tables_age(metrics))
     watch = PlacementWatch(settings)
     counting = Counting(metrics, desk.counts, watch)
     membership = Membership(
@@ -174,6 +175,16 @@ def _run(
     scheduler.join(1.0)
     log.info("worker_ends id=%s in_order=%s", name, is_in_order and not scheduler.is_alive())
     return is_in_order and not scheduler.is_alive()
+
+
+def _tables_age(metrics: Metrics | None) -> Callable[[RowsChanged], None]:
+    """Tells metrics how old the rows of a frame are that is in the tables now."""
+
+    def told(frame: RowsChanged) -> None:
+        if metrics is not None:
+            metrics.tables_behind(frame.cell, max(0, time_ns() - frame.time_ns) / 1e9)
+
+    return told
 
 
 def _scheduler(

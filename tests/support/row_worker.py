@@ -17,8 +17,8 @@ from ganger.schemas.encoding import encode_row
 from ganger.streams.kafka.cluster.credentials import faust_options
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.kafka.tables.tables import TABLES, RowTables, copy_rows
+from ganger.streams.kafka.wire.acks import Acks
 from ganger.streams.kafka.wire.publisher import Publisher
-from ganger.streams.kafka.worker.acks import Acks
 
 
 def make(bootstrap: str, data: Path, partitions: int) -> tuple[faust.App, RowTables, Acks]:

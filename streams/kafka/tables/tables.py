@@ -18,6 +18,7 @@ wire format; under `CELL/` a `RowsChanged` without rows says how far the table i
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import faust
@@ -25,15 +26,15 @@ from confluent_kafka import Message
 from faust.types import TP
 
 from ganger.schemas.codec import decode_row
-from ganger.schemas.errors import PayloadCorrupt
+from ganger.schemas.errors import PayloadCorrupt, PayloadRefused
 from ganger.schemas.rows import CardRow, JobRow, NodeRow, QueueRow, Row, RowsChanged
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.kafka.cluster.topics import ROWS, TABLE_TOPICS
 from ganger.streams.kafka.tables.rows import NEVER, Entry, Version, entries_of, mark_key, version_of
-from ganger.streams.kafka.wire.envelope import headers
+from ganger.streams.kafka.wire.acks import Acks, Pending
+from ganger.streams.kafka.wire.envelope import FixedIds, Framing, headers
 from ganger.streams.kafka.wire.outlet import Outlet
 from ganger.streams.kafka.wire.partition import Partition
-from ganger.streams.kafka.worker.acks import Acks
 
 TABLES = tuple(TABLE_TOPICS)
 
@@ -151,37 +152,44 @@ class RowTables:
         for table, entries in found.items():
             self._send(copy, table, partition, frame, entries)
 
-    def repair(self) -> None:
+    async def repair(self) -> None:
         """Send again what others may have hidden, unless this worker is the late one.
 
-        Nothing may be on its way.
+        Nothing may be on its way, and nothing is copied meanwhile: the gaps stay until all is done.
 
         Raises:
             LogUnreachable: what they wrote cannot be read.
         """
         assert not self._unsafe_count
-        gaps, self._gaps = self._gaps, []
-        for table, partition, begin, end in gaps:
-            changelog = Partition(self._settings, TABLE_TOPICS[table], partition)
-            try:
-                found = [m for messages in changelog.read(begin, end) for m in messages]
-            finally:
-                changelog.close()
+        assignment = self._assignment
+        for gap in self._gaps:
+            # A broker that is away must not keep the loop from turning.
+            found = await asyncio.get_running_loop().run_in_executor(None, self._written_in, *gap)
+            if assignment != self._assignment:
+                return
+            table, partition, _, _ = gap
             reasons = [self._lateness(table, partition, message) for message in found]
             if any(reasons):
                 self._on_late(next(filter(None, reasons)))
                 return
-            keys = dict.fromkeys(message.key() or b"" for message in found)
-            for key in keys:
-                value = self._db(table, partition).get(key)
+            for key in dict.fromkeys(message.key() or b"" for message in found):
                 self._outlet.send(
                     TABLE_TOPICS[table],
                     partition,
                     key,
-                    value,
+                    self._db(table, partition).get(key),
                     [(REPAIR_HEADER, b"")],
                     _Repaired(self, table, partition),
                 )
+        self._gaps = []
+
+    def _written_in(self, table: str, partition: int, begin: int, end: int) -> list[Message]:
+        """What stands in a stretch of a changelog."""
+        changelog = Partition(self._settings, TABLE_TOPICS[table], partition)
+        try:
+            return [m for messages in changelog.read(begin, end) for m in messages]
+        finally:
+            changelog.close()
 
     def _lateness(self, table: str, partition: int, message: Message) -> str:
         """Why this worker is late: another's mark is newer than its table. Else nothing."""
@@ -257,11 +265,25 @@ class RowTables:
         return self._store(table)._db_for_partition(partition)
 
 
-def copy_rows(app: faust.App, tables: RowTables, acks: Acks) -> Any:
+def copy_rows(
+    app: faust.App,
+    tables: RowTables,
+    acks: Acks,
+    framing: Framing | None = None,
+    on_copied: Callable[[RowsChanged], None] = lambda frame: None,
+) -> Any:
     """The agent that copies frames from the topic of rows into the tables.
 
     Whoever runs the app commits what `acks` says, and lets it forget when partitions come or go.
+
+    Args:
+        app: the tables' own.
+        tables: where the rows go.
+        acks: told which messages are done.
+        framing: of the frames on the wire; by default ganger's fixed ids.
+        on_copied: told of each frame whose rows are in the tables.
     """
+    wire = framing or FixedIds()
     topic = app.topic(
         ROWS,
         key_type=bytes,
@@ -281,11 +303,11 @@ def copy_rows(app: faust.App, tables: RowTables, acks: Acks) -> Any:
             if not tables.has(message.partition) or not acks.admits(place, message.offset):
                 continue  # of a partition that was taken away; or it came before, or comes again
             pending = acks.open(place, message.offset)
-            frame = _frame(event.value, message)
+            frame = _frame(wire, event.value, message)
             if frame is None:
                 pending.done()
                 continue
-            tables.copy(frame, message.partition, pending.done)
+            tables.copy(frame, message.partition, partial(_copied, pending, frame, on_copied))
             while tables.has_gaps or tables.unsafe_count > _UNSAFE_MAX:
                 await asyncio.sleep(_WAIT_S)
 
@@ -294,16 +316,21 @@ def copy_rows(app: faust.App, tables: RowTables, acks: Acks) -> Any:
         while not app.should_stop:
             await asyncio.sleep(_REPAIR_WAIT_S)
             if tables.has_gaps and not tables.unsafe_count:
-                tables.repair()
+                await tables.repair()
 
     return copy
 
 
-def _frame(payload: bytes | None, message: Any) -> RowsChanged | None:
+def _copied(pending: Pending, frame: RowsChanged, told: Callable[[RowsChanged], None]) -> None:
+    pending.done()
+    told(frame)
+
+
+def _frame(framing: Framing, payload: bytes | None, message: Any) -> RowsChanged | None:
     """The frame of a message; None, and a line in the log, for what no ganger wrote."""
     try:
-        frame = decode_row(payload or b"")
-    except PayloadCorrupt as error:
+        frame = decode_row(framing.incoming(payload or b""))
+    except (PayloadCorrupt, PayloadRefused) as error:
         _log.warning("%s/%d/%d: no frame: %s", ROWS, message.partition, message.offset, error)
         return None
     return frame if isinstance(frame, RowsChanged) else None

@@ -26,8 +26,8 @@ from ganger.streams.kafka.cluster.credentials import faust_options
 from ganger.streams.kafka.cluster.errors import BrokerUnreachable
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.kafka.cluster.topics import HEARTBEATS, INPUTS, ROWS
+from ganger.streams.kafka.wire.acks import Place
 from ganger.streams.kafka.wire.outlet import Outlet
-from ganger.streams.kafka.worker.acks import Place
 from ganger.streams.kafka.worker.desk import Desk
 from ganger.streams.kafka.worker.haste import hasten
 from ganger.streams.kafka.worker.pulse import Pulse

@@ -2,7 +2,7 @@
 
 from ganger.streams.kafka.cluster.cells import PlacementWatch
 from ganger.streams.kafka.cluster.topics import INPUTS, LEDGER
-from ganger.streams.kafka.worker.acks import Place
+from ganger.streams.kafka.wire.acks import Place
 from ganger.streams.kafka.worker.desk import Counts
 from ganger.streams.metrics import Metrics
 

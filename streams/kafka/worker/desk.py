@@ -34,6 +34,7 @@ from ganger.streams.kafka.cluster.topics import (
     MESSAGE_BYTES_MAX,
     TOPICS,
 )
+from ganger.streams.kafka.wire.acks import Acks, Pending
 from ganger.streams.kafka.wire.envelope import (
     SOURCE_HEADER,
     FixedIds,
@@ -45,7 +46,6 @@ from ganger.streams.kafka.wire.envelope import (
     source_header,
 )
 from ganger.streams.kafka.wire.outlet import Outlet
-from ganger.streams.kafka.worker.acks import Acks, Pending
 
 HELD_BYTES_MAX = 32 << 20
 """Heartbeats of one cell that wait for its takeover. Beyond, the oldest are let go: a node says the

@@ -6,7 +6,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ganger.streams.kafka.cluster.failures import Troubles
 from ganger.streams.kafka.cluster.settings import KafkaSettings
-from ganger.streams.kafka.worker.acks import Place
+from ganger.streams.kafka.wire.acks import Place
 
 ANSWER_S = 5.0
 """Longest wait for an answer."""

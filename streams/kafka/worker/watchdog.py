@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from confluent_kafka import KafkaException
 
-from ganger.streams.kafka.worker.acks import Place
+from ganger.streams.kafka.wire.acks import Place
 from ganger.streams.kafka.worker.pulse import Pulse
 
 PATIENCE_NS = 30_000_000_000

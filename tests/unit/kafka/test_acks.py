@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganger.streams.kafka.worker.acks import Acks
+from ganger.streams.kafka.wire.acks import Acks
 
 PLACE = ("ganger.jobs", 3)
 

@@ -16,7 +16,7 @@ from ganger.streams.kafka.cluster.topics import (
     LEDGER,
     PODS,
 )
-from ganger.streams.kafka.worker.acks import Acks
+from ganger.streams.kafka.wire.acks import Acks
 from ganger.streams.kafka.worker.desk import CUT_HEADER, HELD_BYTES_MAX, Desk, Message
 from support.builders import GENESIS, SECOND, queue, report, role, submission
 from support.fake_kafka import FakeOutlet

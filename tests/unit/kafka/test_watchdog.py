@@ -3,7 +3,7 @@
 from confluent_kafka import KafkaError, KafkaException
 
 from ganger.streams.kafka.cluster.topics import JOBS, LEDGER
-from ganger.streams.kafka.worker.acks import Place
+from ganger.streams.kafka.wire.acks import Place
 from ganger.streams.kafka.worker.pulse import Pulse
 from ganger.streams.kafka.worker.watchdog import CLOSED_NS_MAX, PATIENCE_NS, Watchdog, Watched
 
