@@ -48,7 +48,6 @@ ID_CHARS_MAX = 100
 _ID = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _LOCK_FILE = "LOCK"
 _TABLES_FOLDER = "tables"
-_SWITCH_S = 0.001
 _INTAKE_LINGER_MS = 10  # nobody waits for one record, and fewer requests cost the broker less
 _LIBRARY_LOGGERS = ("faust", "mode", "aiokafka", "kafka", "asyncio")
 _ERROR_CLASSES = (
@@ -128,7 +127,6 @@ def _run(
     silence_ns: int,
 ) -> bool:
     """Put a worker together and run it; whether it ended in order."""
-    sys.setswitchinterval(_SWITCH_S)  # the event loop turns often and must not wait for a kernel
     gc.set_threshold(20_000, 20, 1_000_000)  # see `scheduler`: it says what is never looked at
     metrics = None
     if metrics_port is not None:

@@ -8,7 +8,7 @@ from ganger.schemas.enums import Phase, QueueState
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import NodeReport
 from ganger.schemas.rows import CardRow, JobRow, NodeRow, Owner, QueueRow, Row
-from ganger.streams.kernel.entities import Job, Node, Pod, Queue
+from ganger.streams.kernel.entities import Job, Node, Queue
 from ganger.streams.kernel.quota import deserved
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, CPU, MEMORY
 from ganger.streams.kernel.state import State
@@ -17,6 +17,11 @@ UNLIMITED = -1
 
 CARD_ROWS_MAX = 4096
 """A node of more cards is a machine of processors, described as one: no rows for its cards."""
+
+# Bound once: rows of jobs are made by the thousand, and asking an enum for a name is dear.
+_PHASE_NAMES = {phase: phase.name for phase in Phase}
+_REASON_NAMES = {reason: reason.name for reason in Reason}
+_PHASES_SHOWN = (Phase.ALLOCATED, Phase.RUNNING, Phase.RELEASING, Phase.SUSPENDED)
 
 
 def card_rows(state: State) -> Iterator[CardRow]:
@@ -106,28 +111,40 @@ def job_rows(state: State) -> Iterator[JobRow]:
 
 def job_row(state: State, job: Job) -> JobRow:
     """One job."""
-    pods = list(job.pods.values()) if job.pods else []
+    pods = job.pods.values() if job.pods else ()
+    counts = dict.fromkeys(_PHASES_SHOWN, 0)
+    held = 0
+    for pod in pods:
+        if pod.phase in counts:
+            counts[pod.phase] += 1
+        held += pod.shape.cards_milli
+    total = pending = succeeded = 0
+    for role in job.roles:
+        total += role.replicas
+        pending += role.pending()
+        succeeded += role.succeeded
+    request = job.request
     return JobRow(
-        job=job.request.job,
-        queue=state.queues[job.queue].config.queue,
-        user=job.request.user,
-        tenant=job.request.tenant,
-        phase=job.phase.name,
-        is_held=job.held,
-        priority=job.priority,
-        pod_count=sum(role.replicas for role in job.roles),
-        pod_pending_count=sum(role.pending() for role in job.roles),
-        pod_allocated_count=_count(pods, Phase.ALLOCATED),
-        pod_running_count=_count(pods, Phase.RUNNING),
-        pod_releasing_count=_count(pods, Phase.RELEASING),
-        pod_suspended_count=_count(pods, Phase.SUSPENDED),
-        pod_succeeded_count=sum(role.succeeded for role in job.roles),
-        held_cards_milli=sum(pod.shape.cards_milli for pod in pods),
-        submitted_ns=job.submitted_ns,
-        started_ns=job.first_started_ns,
-        ended_ns=job.ended_ns,
-        reason=Reason(job.reason).name,
-        submit_seq=job.seq,
+        request.job,
+        state.queues[job.queue].config.queue,
+        request.user,
+        request.tenant,
+        _PHASE_NAMES[job.phase],
+        job.held,
+        job.priority,
+        total,
+        pending,
+        counts[Phase.ALLOCATED],
+        counts[Phase.RUNNING],
+        counts[Phase.RELEASING],
+        counts[Phase.SUSPENDED],
+        succeeded,
+        held,
+        job.submitted_ns,
+        job.first_started_ns,
+        job.ended_ns,
+        _REASON_NAMES[job.reason],
+        job.seq,
     )
 
 
@@ -180,10 +197,6 @@ def _queue_row(queue: Queue, due: tuple[int, ...]) -> QueueRow:
         admitted_cpu_milli=admitted[CPU],
         admitted_memory_mib=admitted[MEMORY],
     )
-
-
-def _count(pods: list[Pod], phase: Phase) -> int:
-    return sum(pod.phase is phase for pod in pods)
 
 
 def _node_state(node: Node) -> str:

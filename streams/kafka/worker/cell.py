@@ -33,8 +33,9 @@ from ganger.streams.log.protocol import Log, LogReader
 from ganger.streams.payloads import PayloadUnreadable
 from ganger.streams.tables.changes import RowChanges
 
-ROWS_EVERY_NS = 1_000_000_000
-"""Rows of a cell are published at most so often: a row that changes often is told once."""
+ROWS_EVERY_NS = 2_000_000_000
+"""Rows of a cell are published at most so often: a row that changes often is told once. Tables are
+to be no more than 5 s behind, so more than half of that is left for the way into them."""
 
 SNAPSHOT_RECORDS = 200_000
 """Records after which a snapshot is saved, those replayed at a restore included: else a worker that
