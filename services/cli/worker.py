@@ -22,7 +22,6 @@ from ganger.services.cli.connection import DURATION, kafka_options
 from ganger.services.cli.errors import WRONG_CALL, Failure
 from ganger.streams.kafka.cluster.admin import Admin
 from ganger.streams.kafka.cluster.cells import PlacementWatch
-from ganger.streams.kafka.cluster.errors import BrokerUnreachable
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.kafka.cluster.topics import INPUTS, LEDGER, ROWS, TOPICS, Partitions
 from ganger.streams.kafka.tables.tables import RowTables, copy_rows, is_of_store
@@ -252,13 +251,11 @@ def _topics(settings: KafkaSettings) -> tuple[dict[str, str], int]:
     """Kafka's ids of the topics, and how many cells there can be.
 
     Raises:
+        BrokerUnreachable: none answers; a worker that is started again may find one.
         TopicMissing: one is not there.
         Failure: they do not fit each other.
     """
-    try:
-        there = Admin(settings).these(list(TOPICS))
-    except BrokerUnreachable as error:
-        raise Failure(str(error), WRONG_CALL) from error
+    there = Admin(settings).these(list(TOPICS))
     partitions = next(topic.partitions for topic in there if topic.name == LEDGER)
     for topic in there:
         is_cut = TOPICS[topic.name].partitions is Partitions.CELLS

@@ -4,7 +4,7 @@ from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from ganger.streams.kafka.cluster.failures import Troubles
+from ganger.streams.kafka.cluster.failures import Troubles, patiently
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.kafka.wire.acks import Place
 
@@ -47,7 +47,8 @@ class PartitionEnds:
         """
         asked = [TopicPartition(*place) for place in places]
         found = {}
-        for answer in self._consumer.committed(asked, timeout=ANSWER_S):
+        answers = patiently(lambda: self._consumer.committed(asked, timeout=ANSWER_S), ANSWER_S)
+        for answer in answers:
             place = answer.topic, answer.partition
             found[place] = answer.offset if answer.offset >= 0 else self._bounds(place)[0]
         return found
@@ -76,5 +77,8 @@ class PartitionEnds:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
     def _bounds(self, place: Place) -> tuple[int, int]:
-        found = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=ANSWER_S)
+        asked = TopicPartition(*place)
+        found = patiently(
+            lambda: self._consumer.get_watermark_offsets(asked, timeout=ANSWER_S), ANSWER_S
+        )
         return int(found[0]), int(found[1])

@@ -220,7 +220,6 @@ def test_two_workers_on_one_folder(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--kafka", "127.0.0.1:1"), "127.0.0.1:1"),
         (("--kafka", "not an address"), "HOST:PORT"),
         (("--kafka", "127.0.0.1:1", "--id", "a b"), "--id"),
         (("--kafka", "127.0.0.1:1", "--id", ""), "--id"),
@@ -231,4 +230,11 @@ def test_calls_that_cannot_be(words: tuple[str, ...], said: str, tmp_path: Path)
     done = call(*words, "--data", tmp_path)
     assert done.returncode == 2
     assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_broker_that_is_away_is_no_wrong_call(tmp_path: Path) -> None:
+    done = call("--kafka", "127.0.0.1:1", "--data", tmp_path)
+    assert done.returncode == 1, "a supervisor tries again"
+    assert "127.0.0.1:1" in done.stderr
     assert "Traceback" not in done.stderr
