@@ -37,9 +37,10 @@ ROWS_EVERY_NS = 2_000_000_000
 """Rows of a cell are published at most so often: a row that changes often is told once. Tables are
 to be no more than 5 s behind, so more than half of that is left for the way into them."""
 
-SNAPSHOT_RECORDS = 200_000
-"""Records after which a snapshot is saved, those replayed at a restore included: else a worker that
-is killed again and again would never get further."""
+SNAPSHOT_RECORDS = 100_000
+"""Records after which a snapshot is saved: the most that a restart replays, which takes some 5 s.
+Those replayed at a restore are included: else a worker that is killed again and again would never
+get further."""
 
 SNAPSHOT_EVERY_NS = 600 * 1_000_000_000
 """Time after which a snapshot is saved, if there was anything new."""
