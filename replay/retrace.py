@@ -6,15 +6,14 @@ end.
 """
 
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Self
 
+from ganger.streams.closing import Closing
 from ganger.streams.divergence import Divergence
 from ganger.streams.log.protocol import Log
 from ganger.streams.payloads import read_decision
 
 
-class RetracedLog:
+class RetracedLog(Closing):
     """A log that seems empty and accepts what it holds. Implements `Log`."""
 
     def __init__(self, log: Log, *, holds_decisions: bool) -> None:
@@ -91,17 +90,6 @@ class RetracedLog:
 
     def close(self) -> None:
         """Close nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _take(self, count_max: int) -> list[bytes]:
         if not self._recorded:

@@ -88,3 +88,23 @@ STRUCTS: dict[str, type[Struct]] = {
     },
 }
 """Struct types of all Avro records, nested ones too, by Avro name."""
+
+RARELY_SUBMITTED = (
+    "groups",
+    "topology",
+    "budget",
+    "start_request",
+    "preempts",
+    "preemptable",
+    "priority_boost",
+    "protected_ns",
+    "grace_ns",
+    "actions",
+    "restarts_max",
+    "min_success",
+    "spot",
+    "notice_ns",
+    "communication",
+    "on_limit",
+)
+"""Neighbouring fields of `JobSubmitRequested` that most jobs leave as they are by default."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from struct import Struct as Packing
 from typing import Any, cast
 
-from ganger.schemas.bindings import ENUMS, RECORDS, ROWS, STRUCTS
+from ganger.schemas.bindings import ENUMS, RARELY_SUBMITTED, RECORDS, ROWS, STRUCTS
 from ganger.schemas.decisions import Decision
 from ganger.schemas.errors import PayloadCorrupt, Refusal
 from ganger.schemas.records import Record
@@ -43,22 +43,7 @@ _OFTEN_EQUAL: dict[str, tuple[tuple[str, ...], ...]] = {
             "retry",
             "ttl_ns",
             "held",
-            "groups",
-            "topology",
-            "budget",
-            "start_request",
-            "preempts",
-            "preemptable",
-            "priority_boost",
-            "protected_ns",
-            "grace_ns",
-            "actions",
-            "restarts_max",
-            "min_success",
-            "spot",
-            "notice_ns",
-            "communication",
-            "on_limit",
+            *RARELY_SUBMITTED,
         ),
     ),
 }

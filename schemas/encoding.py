@@ -21,7 +21,7 @@ layout's bytes and, as it is, the part of the payload before `chain`.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ganger.schemas.bindings import ENUMS, RECORDS, ROWS
+from ganger.schemas.bindings import ENUMS, RARELY_SUBMITTED, RECORDS, ROWS
 from ganger.schemas.decisions import Decision
 from ganger.schemas.defects import defect_of
 from ganger.schemas.records import Record
@@ -100,26 +100,7 @@ _EMPTY_TOGETHER: dict[str, tuple[tuple[str, ...], ...]] = {
         ("started_count", "evicted_count", "waiting_count", "digest"),
         DECISION_LAYOUTS[1][DECISION_LAYOUTS[1].index("queue") :],
     ),
-    "JobSubmitRequested": (
-        (
-            "groups",
-            "topology",
-            "budget",
-            "start_request",
-            "preempts",
-            "preemptable",
-            "priority_boost",
-            "protected_ns",
-            "grace_ns",
-            "actions",
-            "restarts_max",
-            "min_success",
-            "spot",
-            "notice_ns",
-            "communication",
-            "on_limit",
-        ),
-    ),
+    "JobSubmitRequested": (RARELY_SUBMITTED,),
     "Role": (
         (
             "group",

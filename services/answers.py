@@ -7,12 +7,12 @@ refused by then is in force.
 
 from collections.abc import Callable, Iterable
 from time import monotonic
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
 from ganger.services.decision_feed import Decisions
+from ganger.streams.closing import Closing
 from ganger.streams.kafka.cluster.cells import find_cell
 from ganger.streams.kafka.cluster.errors import KafkaFailed
 from ganger.streams.kafka.cluster.settings import KafkaSettings
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
     refusal: Decision | None
 
 
-class Answers:
+class Answers(Closing):
     """Watches for what becomes of requests that are sent after this was made."""
 
     def __init__(self, settings: KafkaSettings, cell: str, name: str = "ganger-client") -> None:
@@ -103,19 +103,6 @@ class Answers:
         """Give the connections up."""
         self._reader.close()
         self._decisions.close()
-
-    def __enter__(self) -> Self:
-        """Return the watch."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
     def _check(self, deadline: float, count: int, timeout_s: float) -> None:
         if monotonic() > deadline:

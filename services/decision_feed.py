@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from os import environ
 from time import monotonic
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from ganger.schemas.decisions import Decision
+from ganger.streams.closing import Closing
 from ganger.streams.kafka.cluster.cells import Placement, find_cell, read_placements
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.kafka.cluster.topics import DECISIONS
@@ -39,7 +39,7 @@ From = Literal["beginning", "end"] | int | Position
 """Where to begin: at either end; at the decisions of a seq; where an earlier reader stood."""
 
 
-class Decisions:
+class Decisions(Closing):
     """The decisions of one cell, of some, or of all that are placed. One thread uses it.
 
     Iterating waits for further decisions without end; `read` and `take` have a time limit.
@@ -139,19 +139,6 @@ class Decisions:
     def close(self) -> None:
         """Give the connections up."""
         self._reader.close()
-
-    def __enter__(self) -> Self:
-        """Return the reader."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the reader."""
-        self.close()
 
     def _scan(self, placement: Placement, begin: From) -> DecisionScan:
         """A pass over a cell's decisions that begins where it is wanted."""

@@ -6,11 +6,10 @@
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from ganger.replay.traces.source import InputError
 from ganger.schemas.decision_ids import decision_head
+from ganger.streams.closing import Closing
 from ganger.streams.kafka.cluster.admin import topic_id
 from ganger.streams.kafka.cluster.cells import find_cell
 from ganger.streams.kafka.cluster.settings import KafkaSettings
@@ -26,7 +25,7 @@ _CACHE_VARIABLE = "XDG_CACHE_HOME"
 _CACHE_DEFAULT = ".cache"
 
 
-class OpenLedger:
+class OpenLedger(Closing):
     """Both streams of a ledger, open for reading.
 
     Attributes:
@@ -73,17 +72,6 @@ class OpenLedger:
     def close(self) -> None:
         """Give up connections, if there are any."""
         self._close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def open_ledger(

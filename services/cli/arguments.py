@@ -22,6 +22,7 @@ from ganger.replay.history import (
 )
 from ganger.replay.traces.source import InputError
 from ganger.services.cli.units import Clock, clock_of
+from ganger.services.durations import summed_ns
 from ganger.services.ledgers import OpenLedger
 from ganger.streams.kafka.cluster.settings import CONFIG_VARIABLE
 from ganger.streams.log.protocol import LogReader
@@ -33,9 +34,7 @@ NEAR_COUNT_MAX = 3
 
 # A ledger of this many records would take years to write; as nanoseconds it is January 1970.
 _FIRST_TIME_NS = 10**15
-_UNITS_NS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
 _OFFSET = re.compile(r"\+((?:\d+(?:\.\d{1,9})?(?:ms|[smhd]))+)", re.ASCII)
-_OFFSET_PART = re.compile(r"(\d+)(?:\.(\d{1,9}))?(ms|[smhd])", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _POINT_REMEDY = (
     "give a seq (4711), a UTC time (2026-01-31T12:00:00Z), nanoseconds since 1970, or a time since "
@@ -84,8 +83,7 @@ def parse_point(text: str) -> Point:
         number = int(text)
         return AtSeq(number) if number < _FIRST_TIME_NS else AtTime(number)
     if _OFFSET.fullmatch(text):
-        parts = _OFFSET_PART.findall(text)
-        return AtOffset(sum(_part_ns(whole, part, unit) for whole, part, unit in parts))
+        return AtOffset(summed_ns(text))
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -93,11 +91,6 @@ def parse_point(text: str) -> Point:
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
     return AtTime((time - _EPOCH) // timedelta(microseconds=1) * 1000)
-
-
-def _part_ns(whole: str, fraction: str, unit: str) -> int:
-    scale = _UNITS_NS[unit]
-    return int(whole) * scale + int((fraction or "0").ljust(9, "0")) * scale // 10**9
 
 
 def clock(ledger: LogReader) -> Clock:

@@ -1,8 +1,10 @@
 """`ganger node`: what operators do to single nodes of a cell on Kafka."""
 
+from collections.abc import Callable
+
 import click
 
-from ganger.schemas.records import NodeCordoned, NodeDrained, NodeUncordoned
+from ganger.schemas.records import NodeCordoned, NodeDrained, NodeUncordoned, Record
 from ganger.services.cli.connection import (
     cell_option,
     kafka_options,
@@ -28,14 +30,7 @@ def node() -> None:
 @wait_options
 def cordon(nodes: tuple[str, ...], settings: KafkaSettings, cell: str, wait_ns: int) -> None:
     """Place no new pods on nodes; those there run on."""
-    by = requester()
-    send_all(
-        settings,
-        cell,
-        ((NodeCordoned(0, "", None, name, by), name) for name in nodes),
-        wait_ns,
-        decision_text,
-    )
+    _ask(settings, cell, nodes, wait_ns, lambda name, by: NodeCordoned(0, "", None, name, by))
 
 
 @node.command()
@@ -45,14 +40,7 @@ def cordon(nodes: tuple[str, ...], settings: KafkaSettings, cell: str, wait_ns: 
 @wait_options
 def drain(nodes: tuple[str, ...], settings: KafkaSettings, cell: str, wait_ns: int) -> None:
     """Place no new pods on nodes, and evict those that are there."""
-    by = requester()
-    send_all(
-        settings,
-        cell,
-        ((NodeDrained(0, "", None, name, by, 0), name) for name in nodes),
-        wait_ns,
-        decision_text,
-    )
+    _ask(settings, cell, nodes, wait_ns, lambda name, by: NodeDrained(0, "", None, name, by, 0))
 
 
 @node.command()
@@ -62,11 +50,16 @@ def drain(nodes: tuple[str, ...], settings: KafkaSettings, cell: str, wait_ns: i
 @wait_options
 def uncordon(nodes: tuple[str, ...], settings: KafkaSettings, cell: str, wait_ns: int) -> None:
     """End the cordon or the drain of nodes."""
+    _ask(settings, cell, nodes, wait_ns, lambda name, by: NodeUncordoned(0, "", None, name, by))
+
+
+def _ask(
+    settings: KafkaSettings,
+    cell: str,
+    nodes: tuple[str, ...],
+    wait_ns: int,
+    request: Callable[[str, str], Record],
+) -> None:
+    """Send what `request` makes of each node's name and the caller's."""
     by = requester()
-    send_all(
-        settings,
-        cell,
-        ((NodeUncordoned(0, "", None, name, by), name) for name in nodes),
-        wait_ns,
-        decision_text,
-    )
+    send_all(settings, cell, ((request(name, by), name) for name in nodes), wait_ns, decision_text)

@@ -12,9 +12,9 @@ What else lies in DIR (tables, snapshots) is nobody's business here.
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+from ganger.streams.closing import Closing
 from ganger.streams.log.errors import LedgerExists, LogCorrupt, NotALedger
 from ganger.streams.log.files import sync_folder
 from ganger.streams.log.layout import LogIdentity, Stream
@@ -36,7 +36,7 @@ class LedgerReaders:
     decisions: SegmentReader
 
 
-class LedgerDirectory:
+class LedgerDirectory(Closing):
     """Both streams of a ledger, open for writing under one lock.
 
     Attributes:
@@ -193,17 +193,6 @@ class LedgerDirectory:
         self.ledger.close()
         self.decisions.close()
         self._lock.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _make_folder(path: Path) -> None:

@@ -2,13 +2,12 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Self
 
+from ganger.streams.closing import Closing
 from ganger.streams.log.layout import LogIdentity, extend_chain
 
 
-class MemoryLog:
+class MemoryLog(Closing):
     """A log that ends with its process. Implements `Log`; every group is acknowledged at once."""
 
     def __init__(self, identity: LogIdentity) -> None:
@@ -101,14 +100,3 @@ class MemoryLog:
     def _check_usable(self) -> None:
         if self._is_closed:
             raise ValueError("the log in memory is closed. Make a new one.")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

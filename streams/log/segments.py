@@ -10,9 +10,8 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from ganger.streams.closing import Closing
 from ganger.streams.log.cursor import segment_path
 from ganger.streams.log.errors import LedgerFailed, LedgerFull
 from ganger.streams.log.files import create_file, sync_data, sync_folder, write_at
@@ -64,7 +63,7 @@ class Recovery:
     what: str
 
 
-class SegmentLog:
+class SegmentLog(Closing):
     """A log of segment files, open for writing. Implements `Log`."""
 
     def __init__(
@@ -227,17 +226,6 @@ class SegmentLog:
             if fd >= 0:
                 os.close(fd)
         self._fd = self._mark_fd = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _check(self, check_from_seq: int | None) -> None:
         """Check everything up to the mark, and count the frames of the mark's segment."""

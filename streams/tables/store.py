@@ -21,8 +21,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -36,6 +35,7 @@ from rocksdict import (
     WriteOptions,
 )
 
+from ganger.streams.closing import Closing
 from ganger.streams.log.protocol import LogReader
 from ganger.streams.tables.seal import SealedFile, check_seal, write_seal
 
@@ -80,7 +80,7 @@ def ledger_identity(log: LogReader) -> bytes:
     return sha256(b"".join(struct.pack("<I", len(part)) + part for part in parts)).digest()
 
 
-class Store:
+class Store(Closing):
     """An ordered map of bytes that belongs to one ledger. One process at a time has it open.
 
     Attributes:
@@ -218,17 +218,6 @@ class Store:
                 shutil.rmtree(self._folder / _LIVE, ignore_errors=True)
                 os.close(self._lock_fd)
             self._lock_fd = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _open(self, wanted: _Head, end: int) -> _Head:
         shutil.rmtree(self._folder / _LIVE, ignore_errors=True)

@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("schemas",),
     ("streams.kernel",),
     (
-        *("streams.log", "streams.metrics", "streams.payloads"),
+        *("streams.log", "streams.metrics", "streams.payloads", "streams.closing"),
         *("streams.presets", "streams.liveness", "streams.structure"),
     ),
     (

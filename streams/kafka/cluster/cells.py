@@ -16,6 +16,7 @@ from ganger.schemas.codec import decode_row
 from ganger.schemas.encoding import encode_row
 from ganger.schemas.registry import fingerprint as schemas_fingerprint
 from ganger.schemas.rows import CellPlaced
+from ganger.streams.closing import Closing
 from ganger.streams.kafka.cluster.errors import (
     BrokerUnreachable,
     CellElsewhere,
@@ -64,7 +65,7 @@ class Placement(Struct, frozen=True):
     arguments: bytes
 
 
-class PlacementWatch:
+class PlacementWatch(Closing):
     """The placements as they are, kept up to date by `refresh`. Belongs to one thread.
 
     Attributes:
@@ -154,14 +155,6 @@ class PlacementWatch:
     def close(self) -> None:
         """Give up the consumer."""
         self._consumer.close()
-
-    def __enter__(self) -> "PlacementWatch":
-        """Return the watch itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close it."""
-        self.close()
 
     def _watermarks(self) -> tuple[int, int]:
         try:

@@ -8,11 +8,11 @@ out, so position p is the p-th distinct decision, as in a directory.
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from ganger.schemas.decision_ids import INDEX_BITS, decision_number, number_reader
 from ganger.schemas.errors import PayloadCorrupt, SchemaUnknown
+from ganger.streams.closing import Closing
 from ganger.streams.kafka.cluster.cells import Placement
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.kafka.cluster.topics import DECISIONS, LEDGER
@@ -46,7 +46,7 @@ class Bookmark(NamedTuple):
 BEGINNING = Bookmark(0, 0, -1, -1)
 
 
-class _PartitionLog:
+class _PartitionLog(Closing):
     """What ledger and decisions have in common: who they are, and the partition they are in."""
 
     def __init__(
@@ -114,17 +114,6 @@ class _PartitionLog:
                 f"from_seq: {from_seq} is below {first_seq}, the oldest record that "
                 f"{self.partition.place} keeps. Read from there, or use a ledger that was not cut."
             )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class KafkaLedger(_PartitionLog):

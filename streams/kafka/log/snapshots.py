@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from time import time_ns
-from types import TracebackType
-from typing import Self
 
 from msgspec import MsgspecError, Struct, msgpack
 
+from ganger.streams.closing import Closing
 from ganger.streams.kafka.cluster.cells import Placement
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.kafka.cluster.topics import SNAPSHOTS
@@ -215,7 +214,7 @@ class TopicSnapshots:
         return data
 
 
-class LayeredSnapshots:
+class LayeredSnapshots(Closing):
     """Snapshots of an owned cell: its own disk first, the topic where that knows more.
 
     Implements `SnapshotStore`. A snapshot beyond the ledger's end means that Kafka lost records:
@@ -312,17 +311,6 @@ class LayeredSnapshots:
         end = self._ledger.end()
         if known > end:
             raise LedgerLost(f"ledger of cell {self._ledger.cell}", known, end, "a snapshot")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class _Endless:

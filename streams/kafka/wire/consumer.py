@@ -5,11 +5,11 @@ message only, then takes what is there; `consume(n, t)` of librdkafka would wait
 """
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+from ganger.streams.closing import Closing
 from ganger.streams.kafka.cluster.errors import KafkaFailed, TopicMissing
 from ganger.streams.kafka.cluster.failures import Troubles
 from ganger.streams.kafka.cluster.settings import KafkaSettings
@@ -47,7 +47,7 @@ class Arrival(NamedTuple):
     timestamp_ms: int
 
 
-class PartitionReader:
+class PartitionReader(Closing):
     """Reads some partitions, each in order; one thread uses it.
 
     Attributes:
@@ -121,19 +121,6 @@ class PartitionReader:
     def close(self) -> None:
         """Give the connections up."""
         self._consumer.close()
-
-    def __enter__(self) -> Self:
-        """Return the reader."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the reader."""
-        self.close()
 
     def _judge(self, topic: str | None, partition: int | None, error: KafkaError) -> None:
         """Raise for what does not pass; the client tries everything else again by itself."""
