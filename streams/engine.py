@@ -263,17 +263,25 @@ class Engine:
         if self.on_commit is not None:
             self.on_commit(staged, decisions)
 
-    def save_checkpoint(self) -> int:
-        """Keep the state as of now in the snapshot store; its bytes, 0 if there is no store.
+    def checkpoint(self) -> bytes:
+        """The state as of now, as snapshot stores keep it.
 
         Raises:
             ValueError: records are staged or decisions held back: the logs do not have them yet.
         """
+        if self._staged or self._held:
+            raise ValueError(f"checkpoint: {len(self._staged)} records are not committed")
+        return pack(self.state, self.decision_count)
+
+    def save_checkpoint(self) -> int:
+        """Keep the state as of now in the snapshot store; its bytes, 0 if there is no store.
+
+        Raises:
+            ValueError: see `checkpoint`.
+        """
         if self._snapshots is None:
             return 0
-        if self._staged or self._held:
-            raise ValueError(f"save_checkpoint: {len(self._staged)} records are not committed")
-        data = pack(self.state, self.decision_count)
+        data = self.checkpoint()
         self._snapshots.save(self.state.next_seq, data)
         return len(data)
 

@@ -141,7 +141,7 @@ def _run(
     acks = Acks(ends.first_from)
     appended = None if metrics is None else metrics.appended
     desk = Desk(name, loop_outlet, topic_ids, time_ns, acks, framing, appended)
-    install(app, desk)
+    batches = install(app, desk)
     tables = RowTables(app, loop_outlet, settings, give_up)
     copy_rows(app, tables, acks, framing, _tables_age(metrics))
     watch = PlacementWatch(settings)
@@ -153,6 +153,7 @@ def _run(
             loop_outlet,
             watch,
             ends.committed,
+            batches.forget,
             lambda: tables.assign(()),
             give_up,
             counting.tell,

@@ -9,7 +9,8 @@ there and not from the first one.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from time import time_ns
@@ -20,6 +21,7 @@ from ganger.streams.closing import Closing
 from ganger.streams.kafka.cluster.cells import Placement
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.kafka.cluster.topics import SNAPSHOTS
+from ganger.streams.kafka.log.aside import Aside
 from ganger.streams.kafka.log.ledger import Bookmark, KafkaDecisions
 from ganger.streams.kafka.wire.envelope import headers
 from ganger.streams.kafka.wire.partition import Partition, offset_of
@@ -35,6 +37,7 @@ CHUNK_BYTES = 512 << 10
 KEPT_COUNT = 3
 """Snapshots in the topic; the chunks of older ones are deleted by compaction."""
 
+_ASIDE = "snapshot-being-made"
 _FIRST_WINDOW = 16
 _BOOKMARK = struct.Struct("<4sHxxQQqq")
 _MAGIC = b"GBMK"
@@ -71,10 +74,16 @@ class TopicSnapshots:
         Raises:
             PublishingStopped: it may be there or not.
         """
+        for _ in self.saving(seq, data):
+            continue
+
+    def saving(self, seq: int, data: bytes) -> Iterator[None]:
+        """Do what `save` does, in pieces of some milliseconds."""
         self._refresh()
         chunks = [data[begin : begin + CHUNK_BYTES] for begin in range(0, len(data), CHUNK_BYTES)]
         for number, chunk in enumerate(chunks, 1):
             self._send(seq, number, chunk)
+            yield
         self._thin(seq)
         self._publisher.flush()
         # The last record of all: who looks for the newest snapshot finds it at once.
@@ -246,6 +255,7 @@ class LayeredSnapshots(Closing):
             StoreBusy: another process has the folder's store open.
             StoreFailed: it cannot be opened.
         """
+        self._folder = folder
         self._ledger = ledger
         self._decisions = decisions
         self._publisher = publisher
@@ -269,6 +279,37 @@ class LayeredSnapshots(Closing):
         if self._saving_count % self._topic_every == 0:
             self._topic.save(seq, whole)
         self._saving_count += 1
+
+    def saving(self, seq: int, make: Callable[[], bytes]) -> Generator[None, None, int]:
+        """Keep a snapshot while the owner goes on; in pieces, with waits between them.
+
+        Args:
+            seq: the state's.
+            make: gives the data of the state as it is now; called in a forked process.
+
+        Returns:
+            Bytes of the snapshot.
+
+        Raises:
+            PublishingStopped: something sent before is not safe, or the topic's may not be there.
+            StoreFailed: the disk refuses.
+            AsideFailed: there is no data.
+        """
+        self._publisher.flush()
+        bookmark = self._decisions.bookmark()
+        with Aside(make, self._folder / _ASIDE) as aside:
+            while (data := aside.poll()) is None:
+                yield
+        whole = _marked(bookmark, data)
+        with ThreadPoolExecutor(1, "ganger-snapshot") as writer:
+            written = writer.submit(self._local.save, seq, whole)
+            while not written.done():
+                yield
+        written.result()
+        if self._saving_count % self._topic_every == 0:
+            yield from self._topic.saving(seq, whole)
+        self._saving_count += 1
+        return len(data)
 
     def newest(self, at_or_before: int) -> tuple[int, bytes] | None:
         """The latest good snapshot whose seq is at most this, as (seq, data), or none.

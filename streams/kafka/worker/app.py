@@ -29,7 +29,7 @@ from ganger.streams.kafka.cluster.topics import HEARTBEATS, INPUTS, ROWS
 from ganger.streams.kafka.wire.acks import Place
 from ganger.streams.kafka.wire.outlet import Outlet
 from ganger.streams.kafka.worker.desk import Desk
-from ganger.streams.kafka.worker.haste import hasten
+from ganger.streams.kafka.worker.haste import hasten, shorten_fetches
 from ganger.streams.kafka.worker.pulse import Pulse
 
 GROUP = "ganger.workers"
@@ -75,6 +75,7 @@ class Parts(NamedTuple):
     outlet: Outlet
     placements: PlacementWatch
     begins: Callable[[list[Place]], dict[Place, int]]  # from which offsets the group reads on
+    forget_batches: Callable[[], None]  # of messages whose waking Faust has emptied its queues of
     leave_tables: Callable[[], None]  # their stores are closed before anything else at the end
     failed: Callable[[str], None]
     each_second: Callable[[], None]
@@ -145,7 +146,8 @@ class Membership(Service):
         self._is_hastened = False
         self._found_s = 0.0
         self._app, self._desk, self._outlet, self._watch = parts[:4]
-        self._begins, self._leave_tables, self._failed, self._each_second = parts[4:]
+        self._begins, self._forget_batches, self._leave_tables = parts[4:7]
+        self._failed, self._each_second = parts[7:]
         self._cells: Cells | None = None
         self._desk.place(self._watch.by_cell.values())
         app: Any = self._app
@@ -186,6 +188,7 @@ class Membership(Service):
         if not self._is_hastened:
             self._is_hastened = True
             hasten(app.consumer)
+            shorten_fetches(app.consumer)
             app.sensors.remove(app.monitor)  # it counts every message, for nobody
         self.partitions = tuple(sorted(tp.partition for tp in assigned if tp.topic == HEARTBEATS))
         self._desk.assign(self.partitions)
@@ -204,6 +207,7 @@ class Membership(Service):
     def _resumed(self) -> None:
         """The flow of messages has begun anew."""
         self._end_rebalance()
+        self._forget_batches()
         self.add_future(self._seek())
 
     async def _seek(self) -> None:

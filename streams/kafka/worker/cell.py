@@ -10,8 +10,8 @@ publishes them, but neither Ticks nor rows. When it meets a later claim than its
 owns the cell: it is `superseded` and publishes nothing any more.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Sequence
+from typing import NamedTuple, Protocol
 
 from ganger.schemas.decisions import Decision
 from ganger.schemas.encoding import encode_record
@@ -45,6 +45,8 @@ get further."""
 SNAPSHOT_EVERY_NS = 600 * 1_000_000_000
 """Time after which a snapshot is saved, if there was anything new."""
 
+_PIECE_NS = 5_000_000  # wait at most, between two pieces of a snapshot that is being saved
+
 _UNREACHABLE = (LogUnreachable, LedgerFailed)
 """Says nothing of the cell: the process ends, and its successor asks again."""
 
@@ -63,13 +65,20 @@ class CellUnrunnable(Exception):
         super().__init__(f"cell {cell}, seq {seq}: {cause}")
 
 
+class CellSnapshots(SnapshotStore, Protocol):
+    """Snapshots of one cell."""
+
+    def saving(self, seq: int, make: Callable[[], bytes]) -> Generator[None, None, int]:
+        """Keep what `make` gives for the state as it is now, in pieces; its bytes at the end."""
+
+
 class CellPorts(NamedTuple):
     """What a cell is connected to."""
 
     partition: int
     ledger: LogReader
     decisions: Log
-    snapshots: SnapshotStore | None
+    snapshots: CellSnapshots | None
     outlet: Outlet
     framing: Framing  # of rows
     settle: Callable[[], None]  # count decisions that were acknowledged; called now and then
@@ -85,6 +94,7 @@ class CellRunner:
         superseded: whether somebody else has claimed the cell since.
         superseded_by: the name of that worker; empty while there is none.
         snapshot_bytes: size of the snapshot saved last; 0 before the first.
+        saved_ns: when the snapshot saved last was begun, by the monotonic clock.
         rows_count: rows published so far.
     """
 
@@ -113,7 +123,8 @@ class CellRunner:
         self._rows_ns = 0
         self._has_told = False  # a frame of this owner's epoch was published
         self._saved_seq = 0
-        self._saved_ns = 0
+        self.saved_ns = 0
+        self._saving: Generator[None, None, int] | None = None  # under way
         self.snapshot_bytes = 0
         self.rows_count = 0
 
@@ -138,7 +149,7 @@ class CellRunner:
             raise CellUnrunnable(self.cell, self._broken_seq(error), error) from error
         self._engine = engine
         self._ticker = Ticker(engine.state)
-        self._saved_ns = mono_ns
+        self.saved_ns = mono_ns
         self._intake = Intake(self.cell, self._owner, silence_ns=self._silence_ns)
         self._append(OwnerClaimed(now_ns, "", None, self._owner), self._owner_claimed)
         self._append(self._intake.claim(now_ns), self._intake_claimed)
@@ -253,6 +264,8 @@ class CellRunner:
     def wait_ns(self, now_ns: int, mono_ns: int) -> int:
         """How long until `serve` has something to do if no record comes."""
         wait_ns = max(0, self._rows_ns + ROWS_EVERY_NS - mono_ns)
+        if self._saving is not None:
+            wait_ns = min(wait_ns, _PIECE_NS)
         if self.is_running:
             tick_ns = self._ticker.wait_ns(now_ns, mono_ns)
             if tick_ns is not None:
@@ -260,10 +273,10 @@ class CellRunner:
         return wait_ns
 
     def serve(self, now_ns: int, mono_ns: int) -> int | None:
-        """Append a Tick, publish rows, save a snapshot: whatever is due.
+        """Append a Tick, publish rows, do a piece of saving a snapshot: whatever is due.
 
         Returns:
-            Up to which seq a snapshot was saved, if one was.
+            Up to which seq a snapshot was saved, if one is complete now.
         """
         if not self.is_running:
             return None
@@ -274,30 +287,62 @@ class CellRunner:
             self._rows_ns = mono_ns
             self._publish_rows(now_ns)
             self._ports.settle()
+        if self._saving is None and self._is_to_be_saved(mono_ns):
+            self._begin_saving(now_ns, mono_ns)
+        return self._go_on_saving()
+
+    def _is_to_be_saved(self, mono_ns: int) -> bool:
         news = self._state.next_seq - self._saved_seq
-        if news >= SNAPSHOT_RECORDS or (news and mono_ns - self._saved_ns >= SNAPSHOT_EVERY_NS):
-            self.save(now_ns, mono_ns)
+        if not news or self._ports.snapshots is None:
+            return False
+        return news >= SNAPSHOT_RECORDS or mono_ns - self.saved_ns >= SNAPSHOT_EVERY_NS
+
+    def _begin_saving(self, now_ns: int, mono_ns: int) -> None:
+        """Save a snapshot of the state as it is now, piece by piece."""
+        assert self._engine is not None
+        assert self._ports.snapshots is not None
+        self._publish_rows(now_ns)
+        self._saving = self._ports.snapshots.saving(self._state.next_seq, self._engine.checkpoint)
+        self._saved_seq = self._state.next_seq
+        self.saved_ns = mono_ns
+
+    def _go_on_saving(self) -> int | None:
+        if self._saving is None:
+            return None
+        try:
+            next(self._saving)
+        except StopIteration as end:
+            self.snapshot_bytes = end.value
+            self._saving = None
             return self._saved_seq
         return None
 
     def save(self, now_ns: int, mono_ns: int) -> None:
-        """Save a snapshot, behind which nothing is left to be published."""
+        """Save a snapshot, behind which nothing is left to be published, at once."""
         assert self._engine is not None
+        self._stop_saving()
         self._publish_rows(now_ns)
         self._ports.outlet.flush()
         self.snapshot_bytes = self._engine.save_checkpoint()
         self._saved_seq = self._state.next_seq
-        self._saved_ns = mono_ns
+        self.saved_ns = mono_ns
 
     def release(self, now_ns: int, mono_ns: int) -> None:
         """Leave the cell so that the next owner has little to do."""
-        if self.is_running and self._state.next_seq > self._saved_seq:
+        is_unsaved = self._saving is not None or self._state.next_seq > self._saved_seq
+        if self.is_running and is_unsaved:
             self.save(now_ns, mono_ns)
         self.close()
 
     def close(self) -> None:
         """Leave the cell as it is."""
+        self._stop_saving()
         self._ports.close()
+
+    def _stop_saving(self) -> None:
+        if self._saving is not None:
+            self._saving.close()
+            self._saving = None
 
     def _publish_rows(self, now_ns: int) -> None:
         changes = self._changes.take(self._state)

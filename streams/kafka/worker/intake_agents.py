@@ -1,16 +1,18 @@
 """Faust's side of a worker: agents that hand every message on, one by one and in order.
 
-Nothing is awaited between two messages and nothing is acknowledged to Faust: the topics are
+An event of the stream says that messages are there; they are taken from the batch, of which it is
+one. Nothing is awaited between two messages and nothing is acknowledged to Faust: the topics are
 declared without acknowledgements, and `acks` says what `app` commits.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import faust
 
 from ganger.streams.kafka.cluster.topics import INPUTS
 from ganger.streams.kafka.worker.desk import Message
+from ganger.streams.kafka.worker.haste import Batches
 
 
 class Receiver(Protocol):
@@ -20,13 +22,20 @@ class Receiver(Protocol):
         """Handle a message; messages of a partition come in their order."""
 
 
-def install(app: "faust.App", desk: Receiver) -> None:
-    """Give an app its agents: the desk gets every message of the input topics."""
+def install(app: "faust.App", desk: Receiver) -> Batches:
+    """Give an app its agents: the desk gets every message of the input topics.
+
+    Returns:
+        Where the messages wait for their agents.
+    """
+    batches = Batches(INPUTS)
+    batches.gather(app.topics)
     for topic in INPUTS:
-        _agent(app, topic, desk)
+        _agent(app, topic, desk, batches)
+    return batches
 
 
-def _agent(app: "faust.App", topic: str, receiver: Receiver) -> None:
+def _agent(app: "faust.App", topic: str, receiver: Receiver, batches: Batches) -> None:
     channel = app.topic(
         topic,
         key_type=bytes,
@@ -41,18 +50,17 @@ def _agent(app: "faust.App", topic: str, receiver: Receiver) -> None:
 
     async def hand_on(stream: Any) -> None:
         take: Callable[[Message], None] = receiver.take
-        events: AsyncIterator[Any] = stream.noack().events()
-        async for event in events:
-            found = event.message
-            take(
-                Message(
-                    found.topic,
-                    found.partition,
-                    found.offset,
-                    found.key,
-                    found.value,
-                    found.headers or (),
+        async for _ in stream.noack().events():
+            for found in batches.take(topic):
+                take(
+                    Message(
+                        found.topic,
+                        found.partition,
+                        found.offset,
+                        found.key,
+                        found.value,
+                        found.headers or (),
+                    )
                 )
-            )
 
     app.agent(channel, name=f"ganger.take.{topic}", concurrency=1)(hand_on)

@@ -268,7 +268,7 @@ class Scheduler(Thread):
             _spare_the_heap()
             log.info(
                 "snapshot_saved cell=%s seq=%d seconds=%.3f",
-                *(runner.cell, saved, (monotonic_ns() - mono_ns) / _NS_PER_S),
+                *(runner.cell, saved, (monotonic_ns() - runner.saved_ns) / _NS_PER_S),
             )
             if self._metrics is not None:
                 self._metrics.snapshotted(runner.cell, saved, runner.snapshot_bytes)

@@ -1,6 +1,6 @@
 """One owned cell over logs in memory: takeover, Ticks, rows, snapshots, and being replaced."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Generator, Iterable
 
 import pytest
 
@@ -28,11 +28,23 @@ class Snapshots:
     def __init__(self, outlet: FakeOutlet) -> None:
         self.kept: dict[int, bytes] = {}
         self.sent_before: list[tuple[int, int]] = []  # (records sent, flushes)
+        self.under_way = False
         self._outlet = outlet
 
     def save(self, seq: int, data: bytes) -> None:
         self.sent_before.append((len(self._outlet.sent), self._outlet.flushes))
         self.kept[seq] = data
+
+    def saving(self, seq: int, make: Callable[[], bytes]) -> Generator[None, None, int]:
+        data = make()
+        self.under_way = True
+        try:
+            for _ in range(3):
+                yield
+            self.save(seq, data)
+        finally:
+            self.under_way = False
+        return len(data)
 
     def newest(self, at_or_before: int) -> tuple[int, bytes] | None:
         seqs = [seq for seq in self.kept if seq <= at_or_before]
@@ -236,8 +248,47 @@ def test_replayed_records_count_towards_the_next_snapshot(monkeypatch: pytest.Mo
     for number in range(4):
         world.put(submission(f"j{number}"), node(f"n{number}"))
         runner = world.start()
+        for _ in range(3):
+            world.turn(runner)
         del runner  # killed: without the replayed records none would ever save
     assert world.snapshots.kept
+
+
+def saver(monkeypatch: pytest.MonkeyPatch) -> tuple[World, CellRunner, int]:
+    """A runner that has begun to save a snapshot, and its seq."""
+    monkeypatch.setattr(cells, "SNAPSHOT_RECORDS", 4)
+    world = World()
+    runner = world.start()
+    world.put(*setup())
+    world.turn(runner)
+    assert world.snapshots.under_way
+    return world, runner, runner.next_seq
+
+
+def test_a_cell_goes_on_while_its_snapshot_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, runner, seq = saver(monkeypatch)
+    assert runner.wait_ns(world.now_ns, world.mono_ns) < SECOND // 100
+    world.put(submission("j2"))
+    world.feed(runner)
+    assert runner.next_seq == seq + 1
+    saved = [runner.serve(world.now_ns, world.mono_ns) for _ in range(3)]
+    assert saved == [None, None, seq]
+    assert list(world.snapshots.kept) == [seq], "the state as it was when the saving began"
+    assert runner.snapshot_bytes == len(world.snapshots.kept[seq])
+
+
+def test_a_cell_that_is_left_saves_at_once_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, runner, seq = saver(monkeypatch)
+    runner.release(world.now_ns, world.mono_ns)
+    assert not world.snapshots.under_way
+    assert list(world.snapshots.kept) == [seq]
+
+
+def test_a_cell_that_is_closed_saves_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, runner, _ = saver(monkeypatch)
+    runner.close()
+    assert not world.snapshots.under_way
+    assert not world.snapshots.kept
 
 
 def test_a_snapshot_is_saved_at_the_end_and_the_next_owner_has_nothing_to_replay() -> None:

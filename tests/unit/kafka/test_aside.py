@@ -1,0 +1,90 @@
+"""Bytes made in a forked process: given, refused when it fails, and nothing is left behind."""
+
+import os
+import signal
+from pathlib import Path
+from time import sleep
+
+import pytest
+
+from ganger.streams.kafka.log.aside import Aside, AsideFailed
+
+
+def wait(aside: Aside) -> bytes:
+    """The bytes; the process is given as long as it takes."""
+    while (found := aside.poll()) is None:
+        sleep(0.001)
+    return found
+
+
+@pytest.mark.parametrize("data", [b"", b"x", bytes(3 << 20)])
+def test_the_bytes_come(data: bytes, tmp_path: Path) -> None:
+    with Aside(lambda: data, tmp_path / "aside") as aside:
+        assert wait(aside) == data
+    assert not list(tmp_path.iterdir())
+
+
+def test_they_are_those_of_the_moment_of_the_fork(tmp_path: Path) -> None:
+    state = {"value": 1}
+    with Aside(lambda: str(state).encode(), tmp_path / "aside") as aside:
+        state["value"] = 2
+        assert wait(aside) == b"{'value': 1}"
+
+
+def test_a_failure_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def fail() -> bytes:
+        raise ValueError("no such state")
+
+    with Aside(fail, tmp_path / "aside") as aside, pytest.raises(AsideFailed, match="ended with 1"):
+        wait(aside)
+    assert "no such state" in capfd.readouterr().err
+
+
+def test_a_full_disk_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with (
+        Aside(lambda: b"x", tmp_path / "missing" / "aside") as aside,
+        pytest.raises(AsideFailed, match="room on the disk"),
+    ):
+        wait(aside)
+    assert "FileNotFoundError" in capfd.readouterr().err
+
+
+def test_a_killed_process_is_told(tmp_path: Path) -> None:
+    def kill() -> bytes:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return b""
+
+    with Aside(kill, tmp_path / "aside") as aside, pytest.raises(AsideFailed, match="with -9"):
+        wait(aside)
+
+
+def test_it_ends_with_who_closes_it(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+
+    def loiter() -> bytes:
+        path.write_text(str(os.getpid()))
+        signal.pause()
+        return b""
+
+    aside = Aside(loiter, tmp_path / "aside")
+    while not path.exists() or not path.read_text():
+        sleep(0.001)
+    aside.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(path.read_text()), 0)
+    aside.close()
+
+
+def test_it_holds_none_of_our_files(tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("wb") as lock:
+        number = lock.fileno()
+
+        def is_open() -> bytes:
+            try:
+                os.fstat(number)
+            except OSError:
+                return b"no"
+            return b"yes"
+
+        with Aside(is_open, tmp_path / "aside") as aside:
+            assert wait(aside) == b"no"
