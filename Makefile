@@ -20,7 +20,7 @@ FIND_PYTHON = for python in $(or $(PYTHON),python3.11 python3.12 python3.13 pyth
 	if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
 	>/dev/null 2>&1; then echo "$$python"; exit 0; fi; done
 
-.PHONY: help venv kafka kafka-if-possible run demo test check bench clean lock
+.PHONY: help venv kafka kafka-if-possible run demo test check bench exhaustive clean lock
 .DEFAULT_GOAL := help
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo 'make check  ruff, mypy, unit and repository tests'
 	@echo 'make test   make check, then every other test; those of Kafka where Java and Maven are'
 	@echo 'make bench  benchmarks, one JSON object a line'
+	@echo 'make exhaustive  every history of small cells under every preset; hours, goes on where it stopped'
 	@echo 'make clean  remove .venv and everything that was built'
 
 venv: $(DEV_READY)
@@ -94,6 +95,10 @@ test: $(DEV_READY) kafka-if-possible
 
 bench: $(DEV_READY)
 	@for module in tests/bench/bench_*.py; do PYTHONPATH=tests $(BIN)/python "$$module" || exit 1; done
+
+# Results of finished pieces are kept in run/exhaustive.jsonl and hold as long as the sources do.
+exhaustive: $(DEV_READY)
+	PYTHONPATH=tests $(BIN)/python -m exhaustive
 
 lock:
 	@command -v uv >/dev/null || { echo 'make: lock needs uv (any throw-away venv will do)' >&2; exit 1; }

@@ -10,16 +10,20 @@ from typing import Any
 
 import msgspec
 
+from ganger.replay.assumptions import AS_TRACED, Assumptions
 from ganger.replay.cluster import ClusterSpec
 from ganger.replay.faults import Faults
 from ganger.replay.traces.model import Trace
 from ganger.schemas.encoding import encode_record
 from ganger.schemas.records import PolicyConfigured
 
-SIMULATION_VERSION = 1
-"""Grows when equal arguments would lead to other records than before."""
+SIMULATION_VERSION = 2
+"""Grows when arguments are added, or equal ones would lead to other records than before."""
 
 _KIND = "simulation"
+_ADDED = {2: {"assumptions": msgspec.to_builtins(AS_TRACED)}}
+"""What came with each version, and what it is in runs of before."""
+
 _ABSENT = object()
 
 
@@ -31,6 +35,7 @@ def run_arguments(
     limit: int | None,
     seed: int,
     faults: Faults,
+    assumptions: Assumptions,
 ) -> bytes:
     """Canonical JSON of everything that determines a run."""
     return msgspec.json.encode(
@@ -45,6 +50,7 @@ def run_arguments(
             "policy_sha256": sha256(encode_record(policy)).hexdigest(),
             "seed": seed,
             "faults": msgspec.Raw(faults.canonical()),
+            "assumptions": assumptions,
         },
         order="deterministic",
     )
@@ -61,7 +67,18 @@ def difference(recorded: bytes, asked: bytes) -> str:
     if _KIND not in old:
         return "it was not written by a simulation"
     new = msgspec.json.decode(asked, type=dict[str, Any])
+    _lift(old)
     return "; ".join(_differences("", old, new))
+
+
+def _lift(arguments: dict[str, Any]) -> None:
+    """Arguments of an older run as it would be called for now."""
+    version = arguments[_KIND]
+    for number, added in _ADDED.items():
+        if version == number - 1:
+            for key, value in added.items():
+                arguments.setdefault(key, value)
+            arguments[_KIND] = version = number
 
 
 def _differences(place: str, old: Any, new: Any) -> Iterator[str]:

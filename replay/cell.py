@@ -12,10 +12,12 @@ A start is reported at once and followed by no Tick.
 
 from collections.abc import Iterable, Sequence
 
+from ganger.replay.assumptions import Assumptions, is_drawn
+from ganger.replay.attempts import Watch
 from ganger.replay.executor import Executor
 from ganger.replay.faults import Disturbance, Faults, PodFailures
 from ganger.replay.machines import Machines, Mishap, timeline
-from ganger.replay.summary import Gauge
+from ganger.replay.summary import Gauge, Integral
 from ganger.replay.traces.fields import NS_PER_S
 from ganger.replay.traces.model import TraceJob
 from ganger.replay.workload import Submissions
@@ -23,6 +25,8 @@ from ganger.schemas.records import (
     NodeCordoned,
     NodeDrained,
     NodeUncordoned,
+    PodCheckpointed,
+    PodResumed,
     PodStarted,
     Record,
     Tick,
@@ -37,6 +41,9 @@ OPERATOR = "simulation"
 _NEVER_NS = 1 << 63
 """Later than any time of a record."""
 
+_QUIET = (PodStarted, PodResumed, PodCheckpointed)
+"""Facts that make no room for others."""
+
 _WAKES_MAX = 1000
 """Ticks in a row at one moment; a kernel that asks for more asks for ever."""
 
@@ -49,6 +56,7 @@ class VirtualCell:
         last_ns: time of the last submission or end.
         submitted_count: jobs submitted so far.
         held: milli-cards in use over time.
+        idle: milli-cards that stand idle while a job waits or is suspended.
     """
 
     def __init__(
@@ -60,6 +68,9 @@ class VirtualCell:
         *,
         seed: int,
         faults: Faults,
+        assumptions: Assumptions,
+        watch: Watch,
+        watches_all: bool = False,
     ) -> None:
         """A cell in which nothing has happened yet.
 
@@ -70,6 +81,9 @@ class VirtualCell:
             jobs: at least one, in order of submission.
             seed: from which faults draw.
             faults: what goes wrong.
+            assumptions: settled, of the jobs.
+            watch: told of each stretch that a pod ran in a gap.
+            watches_all: it is told of all pods.
 
         Raises:
             InputError: a fault names a node or card that is not there.
@@ -77,6 +91,7 @@ class VirtualCell:
         self.now_ns = self.last_ns = jobs[0].submit_ns
         self.submitted_count = 0
         self.held = Gauge(self.now_ns)
+        self.idle = Integral(self.now_ns)
         self._engine = engine
         self._state = engine.state
         self._intake = intake
@@ -84,12 +99,15 @@ class VirtualCell:
         self._jobs = jobs
         self._submit_ns = self.now_ns  # of the next job
         self._wake_ns: int | None = None  # as the kernel said last
-        self._submissions = Submissions()
+        self._submissions = Submissions(assumptions, seed)
         failing = PodFailures(seed, faults.pod_failure_milli) if faults.pod_failure_milli else None
         self._executor = Executor(
             {job.id: job.run_ns for job in jobs},
             grace_ns=faults.release_s * NS_PER_S,
             failing=failing,
+            saves=_savers(jobs, seed, assumptions).__contains__,
+            watch=watch,
+            watches_all=watches_all,
         )
         self._disturbance = Disturbance(faults, seed) if faults.disturbs else None
         self._mishaps: list[Mishap] = timeline(faults, machines, self.now_ns)
@@ -110,7 +128,18 @@ class VirtualCell:
         """Let the time be now, and a cycle run."""
         now_ns, state = self.now_ns, self._state
         self.take(Tick(now_ns, "", None, state.epoch, True))
-        self.held.set(now_ns, state.used[CARDS])
+        used = state.used[CARDS]
+        self.held.set(now_ns, used)
+        idle = 0
+        if state.waiting_count or self._executor.suspended_count:
+            idle = max(0, state.total[CARDS] - used)
+        if idle or self.idle.value:
+            self.idle.set(now_ns, idle)
+
+    def close(self) -> None:
+        """The run is over: what still runs has run until its last event."""
+        self.idle.set(self.last_ns, 0)
+        self._executor.stop_watching(max(self.last_ns, self.now_ns))
 
     def beat(self, nodes: Iterable[str] | None = None) -> None:
         """Heartbeats of these nodes, by default of all that are not away, in one frame."""
@@ -199,7 +228,7 @@ class VirtualCell:
             return
         for record in self._disturbance.take(self.now_ns):
             self._accept([record])
-            if not isinstance(record, PodStarted):
+            if not isinstance(record, _QUIET):
                 self.tick()
 
     def _accept(self, inputs: list[Record]) -> list[Record]:
@@ -251,7 +280,7 @@ class VirtualCell:
 
     def _leave(self, mishap: Mishap) -> None:
         self.beat()
-        self._executor.leave(mishap.node, is_powered_off=mishap.is_hard)
+        self._executor.leave(mishap.node, self.now_ns, is_powered_off=mishap.is_hard)
         self._unheard[mishap.node] = True
 
     def _come_back(self, mishap: Mishap) -> None:
@@ -286,6 +315,12 @@ class VirtualCell:
     def _uncordon(self, mishap: Mishap) -> None:
         event_id = f"{mishap.kind}/{mishap.order}"
         self._accept([NodeUncordoned(self.now_ns, event_id, None, mishap.node, OPERATOR)])
+
+
+def _savers(jobs: Sequence[TraceJob], seed: int, assumptions: Assumptions) -> frozenset[str]:
+    """Ids of the jobs that can checkpoint."""
+    share = assumptions.suspendable_millionths
+    return frozenset([job.id for job in jobs if is_drawn(seed, job.id, share)])
 
 
 def _earlier(one_ns: int | None, other_ns: int | None) -> int | None:

@@ -19,17 +19,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ganger.replay.arguments import difference, run_arguments
+from ganger.replay.assumptions import AS_TRACED, Assumptions, settled
+from ganger.replay.attempts import Stretch, Watch
 from ganger.replay.cell import VirtualCell
 from ganger.replay.cluster import ClusterSpec
 from ganger.replay.faults import NONE, Faults
+from ganger.replay.gantt import Chart
 from ganger.replay.machines import Machines
 from ganger.replay.retrace import RetracedLog
-from ganger.replay.summary import Meter, Summary, mean, named_counts, waits_of
+from ganger.replay.summary import CARD_MILLI, Meter, Summary, mean, named_counts, waits_of
+from ganger.replay.traces.fields import NS_PER_S
 from ganger.replay.traces.model import Trace, TraceJob
 from ganger.replay.traces.source import InputError
 from ganger.replay.workload import queues_of
 from ganger.schemas.decisions import Decision
-from ganger.schemas.enums import DecisionKind, Phase
+from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.schemas.records import (
     FlagEnabled,
     OwnerClaimed,
@@ -90,6 +94,8 @@ def run(
     limit: int | None = None,
     seed: int = 0,
     faults: Faults = NONE,
+    assumptions: Assumptions = AS_TRACED,
+    chart: Chart | None = None,
     snapshots: SnapshotStore | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Summary:
@@ -101,8 +107,11 @@ def run(
         policy: as `load_policy` gives it.
         ledger: a directory, made if missing; `MEMORY` for none.
         limit: simulate the first so many jobs only.
-        seed: from which faults draw; without faults it changes nothing but the run's identity.
+        seed: from which faults and assumptions draw; without either it changes nothing but the
+            run's identity.
         faults: what goes wrong.
+        assumptions: of what the trace does not say.
+        chart: of the same cluster; told of all that runs.
         snapshots: where to keep the state now and then, for later queries.
         on_progress: called after each commit.
 
@@ -117,25 +126,63 @@ def run(
     wall, cpu = time.perf_counter(), time.process_time()
     if limit is not None and limit < 1:
         raise InputError("limit", f"it is {limit}", "give a number of jobs, at least 1")
+    jobs = trace.jobs if limit is None else trace.jobs[:limit]
+    assumed, policy = _settled(assumptions, policy, jobs)
+    _check_set_up(policy, cluster, jobs)
+    machines = Machines(cluster)
+    arguments = run_arguments(
+        trace, cluster, policy, limit=limit, seed=seed, faults=faults, assumptions=assumptions
+    )
+    with _logs(ledger, arguments) as (records, decisions), _quiet_collector():
+        engine = Engine.create(records, decisions, snapshots)
+        intake = Intake(CELL, CELL, pause_ns=None)
+        meter = Meter(jobs)
+        cell = VirtualCell(
+            engine,
+            intake,
+            machines,
+            jobs,
+            seed=seed,
+            faults=faults,
+            assumptions=assumed,
+            watch=_watch(meter, chart),
+            watches_all=chart is not None,
+        )
+        whole = _Run(engine, intake, cell, jobs, meter, chart, on_progress)
+        whole.all(policy, cluster, records)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    return _summary(engine, cell, meter, cluster, cpu, wall)
+
+
+def _settled(
+    assumptions: Assumptions, policy: PolicyConfigured, jobs: Sequence[TraceJob]
+) -> tuple[Assumptions, PolicyConfigured]:
+    """What is assumed in the run, and its policy, proved to compile.
+
+    Raises:
+        InputError: it does not.
+    """
     policy = replace(policy, time_ns=0, event_id="", source=None)
     try:
-        build(policy)
+        compiled = build(policy)
     except PolicyRefused as error:
         raise InputError(
             f"policy: {error.where}", f"it is {error.value!r}", error.remedy
         ) from error
-    jobs = trace.jobs if limit is None else trace.jobs[:limit]
-    _check_set_up(policy, cluster, jobs)
-    machines = Machines(cluster)
-    arguments = run_arguments(trace, cluster, policy, limit=limit, seed=seed, faults=faults)
-    with _logs(ledger, arguments) as (records, decisions), _quiet_collector():
-        engine = Engine.create(records, decisions, snapshots)
-        intake = Intake(CELL, CELL, pause_ns=None)
-        cell = VirtualCell(engine, intake, machines, jobs, seed=seed, faults=faults)
-        whole = _Run(engine, intake, cell, jobs, on_progress)
-        whole.all(policy, cluster, records)
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    return _summary(engine, cell, whole.meter, cluster, cpu, wall)
+    return settled(assumptions, policy, compiled, jobs)
+
+
+def _watch(meter: Meter, chart: Chart | None) -> Watch:
+    """Who is told of what ran."""
+    if chart is None:
+        return meter.lending.ran
+    tell_meter, tell_chart = meter.lending.ran, chart.ran
+
+    def tell(stretch: Stretch) -> None:
+        tell_meter(stretch)
+        tell_chart(stretch)
+
+    return tell
 
 
 class _Run:
@@ -147,13 +194,16 @@ class _Run:
         intake: Intake,
         cell: VirtualCell,
         jobs: Sequence[TraceJob],
+        meter: Meter,
+        chart: Chart | None,
         on_progress: Callable[[Progress], None] | None,
     ) -> None:
         self._engine = engine
         self._intake = intake
         self._cell = cell
         self._jobs = jobs
-        self.meter = Meter(jobs)
+        self._meter = meter
+        self._chart = chart
         self._on_progress = on_progress
         self._checkpoint_seq = CHECKPOINT_RECORDS
         engine.on_commit = self._after_commit
@@ -163,6 +213,7 @@ class _Run:
         self._set_up(policy, cluster)
         while self._cell.advance():
             pass
+        self._cell.close()
         self._seal(ledger)
 
     def _set_up(self, policy: PolicyConfigured, cluster: ClusterSpec) -> None:
@@ -198,7 +249,9 @@ class _Run:
 
     def _after_commit(self, records: Sequence[bytes], decisions: Sequence[Decision]) -> None:
         engine = self._engine
-        self.meter.observe(records, decisions)
+        self._meter.observe(records, decisions)
+        if self._chart is not None:
+            self._chart.observe(decisions)
         if engine.committed_seq >= self._checkpoint_seq:
             engine.save_checkpoint()
             self._checkpoint_seq += CHECKPOINT_RECORDS
@@ -208,7 +261,7 @@ class _Run:
                 Progress(
                     len(self._jobs),
                     cell.submitted_count,
-                    self.meter.ended_count,
+                    self._meter.ended_count,
                     engine.committed_seq,
                     engine.decision_count,
                     cell.now_ns,
@@ -258,6 +311,10 @@ def _summary(
 ) -> Summary:
     starts = meter.starts()
     waits = waits_of(starts)
+    main_waits = waits_of([start for start in starts if start.tier is Tier.MAIN])
+    lending = meter.lending
+    eta_p50_coverage, eta_p90_coverage = meter.coverage(cell.last_ns)
+    late_ns = meter.promises.late_median_ns
     waiting = _waiting(engine.state)
     utilisation, series = meter.utilisation(cell.held, cluster.card_count, cell.last_ns)
     return Summary(
@@ -273,6 +330,17 @@ def _summary(
         bounded_slowdown_mean=mean(meter.slowdowns(starts)),
         digest=seal(engine.state).hex(),
         chain=engine.state.chain.hex(),
+        backfill_started=lending.started,
+        backfill_completed=lending.completed,
+        backfill_evicted=lending.evicted,
+        backfill_suspended=lending.suspended,
+        idle_card_seconds=_card_seconds(cell.idle.sum),
+        idle_card_seconds_used=_card_seconds(lending.used),
+        main_wait_mean_s=main_waits.mean_s,
+        evicted_card_seconds_lost=_card_seconds(lending.lost),
+        eta_p50_coverage=eta_p50_coverage,
+        eta_p90_coverage=eta_p90_coverage,
+        eta_p90_median_s=None if late_ns is None else late_ns / NS_PER_S,
         started=len(starts),
         ended=named_counts({reason.name: count for reason, count in meter.ended.items()}),
         waiting=len(waiting),
@@ -287,6 +355,10 @@ def _summary(
         series=series,
         starts=starts,
     )
+
+
+def _card_seconds(milli_card_ns: int) -> int:
+    return milli_card_ns // (CARD_MILLI * NS_PER_S)
 
 
 # ---- the ledger ----------------------------------------------------------------------------------

@@ -6,6 +6,8 @@
   1998); jobs that never end by themselves have none.
 * *Utilisation* is the card-time that pods held, ends still unreported included, over the cards of
   the whole cluster times the span from the first submission to the last event.
+* A card is *idle* while no pod holds it, its node is not lost, and a job waits for a place or is
+  suspended. What gaps were used for is counted in module `lending`, promises in `etas`.
 """
 
 from collections import Counter
@@ -17,6 +19,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from ganger.replay.etas import Promises
+from ganger.replay.lending import Lending
 from ganger.replay.traces.fields import NS_PER_S
 from ganger.replay.traces.model import TraceJob
 from ganger.schemas.decisions import Decision
@@ -25,9 +29,13 @@ from ganger.schemas.reasons import Reason
 from ganger.schemas.registry import LEDGER_ENTRIES, frame_header
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
+_ADMIT = DecisionKind.ADMIT
 _ALLOCATE = DecisionKind.ALLOCATE
 _BACKFILL = DecisionKind.BACKFILL
 _EVICT = DecisionKind.EVICT
+_MOVE = DecisionKind.MOVE
+_RESUME = DecisionKind.RESUME
+_SUSPEND = DecisionKind.SUSPEND
 _FINISH = DecisionKind.FINISH
 _REJECT = DecisionKind.REJECT
 _JOB_EXISTS = Reason.JOB_EXISTS
@@ -49,7 +57,7 @@ class Start(NamedTuple):
 
 
 class Summary(Struct, frozen=True):
-    """A run's outcome. The first twelve fields are the command's JSON."""
+    """A run's outcome. The fields up to `eta_p90_coverage` are the command's JSON."""
 
     jobs: int  # submitted
     decisions: int
@@ -63,6 +71,17 @@ class Summary(Struct, frozen=True):
     bounded_slowdown_mean: float
     digest: str  # state after the last record, hex
     chain: str  # of all decisions, hex
+    backfill_started: int  # runs in gaps, see `lending`
+    backfill_completed: int
+    backfill_evicted: int
+    backfill_suspended: int  # times that one was suspended
+    idle_card_seconds: int  # cards that stood idle while a job waited
+    idle_card_seconds_used: int  # card-time in gaps: what would have been idle else
+    main_wait_mean_s: float  # of the jobs that started in turn, not in a gap
+    evicted_card_seconds_lost: int  # card-time in gaps that evictions undid
+    eta_p50_coverage: float | None  # share of jobs that started by the median promised; see `etas`
+    eta_p90_coverage: float | None
+    eta_p90_median_s: float | None  # half of the late promises were for a longer wait
     started: int
     ended: dict[str, int]  # jobs by the reason of their end or refusal
     waiting: int  # jobs that wait for a place at the end, those that lost theirs among them
@@ -74,6 +93,25 @@ class Summary(Struct, frozen=True):
     bin_ns: int  # length of one point of `series`
     series: tuple[float, ...]  # utilisation over time, 0..1
     starts: tuple[Start, ...]  # in the trace's order
+
+
+class Integral:
+    """A count over time, summed up."""
+
+    __slots__ = ("_now_ns", "sum", "value")
+
+    def __init__(self, start_ns: int) -> None:
+        """Starts at 0."""
+        self.value = 0
+        self.sum = 0  # count x ns up to the last `set`
+        self._now_ns = start_ns
+
+    def set(self, now_ns: int, value: int) -> None:
+        """The count is `value` from now on; up to now it was what it was."""
+        if now_ns > self._now_ns:
+            self.sum += self.value * (now_ns - self._now_ns)
+            self._now_ns = now_ns
+        self.value = value
 
 
 class Gauge:
@@ -132,6 +170,8 @@ class Meter:
         self.decision_counts: Counter[DecisionKind] = Counter()
         self.ended: Counter[Reason] = Counter()
         self.first_ns = jobs[0].submit_ns
+        self.lending = Lending()
+        self.promises = Promises()
         self._jobs = jobs
         self._headers: Counter[bytes] = Counter()
         self._missing = {job.id: sum([pods.count for pods in job.pods]) for job in jobs}
@@ -158,17 +198,25 @@ class Meter:
                 continue
             kind = decision.kind
             if kind is _ALLOCATE or kind is _BACKFILL:
+                if kind is _BACKFILL:
+                    self.lending.placed(decision)
                 count = missing.get(job, 0)
                 if count == 1:
                     del missing[job]
                     self._starts[job] = (decision.time_ns, decision.tier)
                 elif count:
                     missing[job] = count - 1
-            elif kind is _EVICT:
-                if job in missing:
-                    missing[job] += 1
+            elif kind is _ADMIT:
+                self.promises.admitted(decision)
             elif kind is _FINISH or _refuses_job(decision):
                 self.ended[decision.reason] += 1
+                self.lending.finished(decision)
+            elif kind is _EVICT or kind is _MOVE:
+                if job in missing:
+                    missing[job] += 1
+                self.lending.told(decision)
+            elif kind is _SUSPEND or kind is _RESUME:
+                self.lending.told(decision)
 
     def starts(self) -> tuple[Start, ...]:
         """Starts of the jobs that did start, in order of submission."""
@@ -177,6 +225,11 @@ class Meter:
             for job in self._jobs
             if (found := self._starts.get(job.id)) is not None
         )
+
+    def coverage(self, last_ns: int) -> tuple[float | None, float | None]:
+        """Shares of the median and of the late promises that were kept, as of the run's end."""
+        starts_ns = {job: found[0] for job, found in self._starts.items()}
+        return self.promises.coverage(starts_ns, last_ns)
 
     def slowdowns(self, starts: Iterable[Start]) -> list[float]:
         """Bounded slowdown of each started job that ends by itself, in the same order."""

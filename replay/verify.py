@@ -1,10 +1,11 @@
 """The proof: every decision is computed again from the ledger and compared with what was recorded.
 
 The simple form: fold the ledger from its beginning, encode each decision, compare it byte for byte
-with the one at the same place of the decisions stream. Two things are added. Decisions of the
+with the one at the same place of the decisions stream. Three things are added. Decisions of the
 ledger's last group may be missing at the end, since a process can be killed between the two
-writes; they are counted apart and the next start publishes them. And what a live writer adds
-meanwhile is left out of account.
+writes; they are counted apart and the next start publishes them. What a live writer adds
+meanwhile is left out of account. And what the decisions promised is held against what they did
+(module `promises`): a promise that was broken counts as a mismatch, too.
 
 Nothing but the two streams is read: no snapshot, no table.
 """
@@ -14,6 +15,7 @@ from time import process_time
 
 from msgspec import Struct
 
+from ganger.replay.promises import PromiseCheck, Violation
 from ganger.replay.reader import (
     Progress,
     Streams,
@@ -48,17 +50,21 @@ class Verification(Struct, frozen=True):
 
     records: int
     decisions: int  # computed
-    mismatches: int
+    mismatches: int  # decisions that differ, and promises that were broken
     first_mismatch: Mismatch | None
     unpublished: int  # computed from the ledger's last records and not recorded yet
     digest: bytes
     chain: bytes  # over all decisions computed
     record_hash: bytes  # chain over all records, as the ledger's seals carry it
     cpu_seconds: float
+    violations: int = 0  # promises that were broken
+    first_violation: Violation | None = None
 
     @property
     def is_equal(self) -> bool:
-        """Whether every decision recorded is the one computed, and none is missing."""
+        """Whether every decision recorded is the one computed, none is missing, and every promise
+        was kept.
+        """
         return self.mismatches == 0
 
 
@@ -84,6 +90,7 @@ def verify(
     # In this order, so that a live writer can only add decisions whose cause is not looked at.
     end = ledger.end()
     comparison = _Comparison(streams.decisions)
+    promises = PromiseCheck()
     is_hashed = isinstance(ledger, HashKeeper)
     record_hash = LogIdentity(
         Stream.LEDGER, ledger.cell, ledger.fingerprint, ledger.arguments
@@ -94,7 +101,9 @@ def verify(
                 record_hash = extend_chain(record_hash, payloads)
             computed: list[Decision] = []
             for record in read_records(seq, payloads):
-                computed += step(state, seq, record)
+                decisions = step(state, seq, record)
+                promises.check(record, decisions)
+                computed += decisions
                 seq += 1
             is_open = seq == end or (settled_seq is not None and seq > settled_seq)
             comparison.check(decision_payloads(computed), is_open)
@@ -103,13 +112,15 @@ def verify(
     return Verification(
         records=end,
         decisions=comparison.position,
-        mismatches=comparison.mismatches,
+        mismatches=comparison.mismatches + promises.violations,
         first_mismatch=comparison.first,
         unpublished=comparison.unpublished,
         digest=seal(state),
         chain=state.chain,
         record_hash=ledger.chain_at(end) if isinstance(ledger, HashKeeper) else record_hash,
         cpu_seconds=process_time() - begin_seconds,
+        violations=promises.violations,
+        first_violation=promises.first,
     )
 
 

@@ -27,6 +27,7 @@ from ganger.schemas.records import (
 from ganger.streams.checkpoint import SnapshotStore
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.explain import Explanation, Finding, explain
+from ganger.streams.kernel.outlooks import Outlook, outlook
 from ganger.streams.kernel.resources import PODS
 from ganger.streams.kernel.state import State
 
@@ -59,6 +60,7 @@ class Answer(Struct, frozen=True):
         submission: the record that made it; none where it was refused before it ever existed.
         phase: its phase at the point; UNKNOWN where every request for it was refused.
         explanation: from the state, while it has not ended.
+        outlook: from the state, while it waits under a policy that plans with run times.
         resources: per reason of the explanation the resource that its numbers count, named as in
             `Amount`; empty where the reason itself says it.
         decisions: all about it since that submission, in order, refusals of requests among them.
@@ -73,6 +75,7 @@ class Answer(Struct, frozen=True):
     submission: Entry | None
     phase: Phase
     explanation: Explanation | None
+    outlook: Outlook | None
     resources: tuple[str, ...]
     decisions: tuple[Decision, ...]
     causes: dict[int, str]
@@ -107,13 +110,15 @@ def why(
     said = [entry for entry in life if isinstance(entry.event, Decision)]
     decisions = tuple(entry.event for entry in said if isinstance(entry.event, Decision))
     finish = next((d for d in reversed(decisions) if d.kind is DecisionKind.FINISH), None)
-    explanation = None
+    explanation = expected = None
     resources: tuple[str, ...] = ()
     if finish is not None:
         phase = _PHASES.get(finish.reason, Phase.FAILED)
     elif submission is not None:
         state = state_at(streams, place.next_seq, snapshots, on_progress)
         explanation, resources = _explained(state, job, place.at_ns)
+        if explanation is not None:
+            expected = outlook(state, state.jobs[state.job_by_key[job]])
         phase = Phase.UNKNOWN if explanation is None else explanation.phase
     else:
         phase = Phase.UNKNOWN
@@ -124,6 +129,7 @@ def why(
         submission=submission,
         phase=phase,
         explanation=explanation,
+        outlook=expected,
         resources=resources,
         decisions=decisions,
         causes={entry.seq: type(entry.cause).__name__ for entry in said},

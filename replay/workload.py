@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from ganger.replay.assumptions import AS_TRACED, Assumptions, estimate_ns, is_drawn
 from ganger.replay.cluster import NO_LIMIT, UNLIMITED, Amount, ClusterSpec, QueueSpec
 from ganger.replay.traces.fields import NS_PER_S
 from ganger.replay.traces.model import TraceJob, TracePods
@@ -21,11 +22,16 @@ CARD_MILLI = 1000
 class Submissions:
     """Makes a trace's jobs into requests; equal groups of pods share one tuple of roles."""
 
-    def __init__(self) -> None:
+    def __init__(self, assumptions: Assumptions = AS_TRACED, seed: int = 0) -> None:
+        """`assumptions`: settled, of jobs that the trace leaves open; `seed`: they draw from it."""
         self._roles: dict[tuple[TracePods, ...], tuple[r.Role, ...]] = {}
+        self._assumptions = assumptions
+        self._seed = seed
 
     def request(self, job: TraceJob) -> r.JobSubmitRequested:
         """The job's submission at its own time. All its pods start together."""
+        assumptions = self._assumptions
+        is_suspendable = is_drawn(self._seed, job.id, assumptions.suspendable_millionths)
         roles = self._roles.get(job.pods)
         if roles is None:
             roles = self._roles[job.pods] = _roles(job.pods)
@@ -41,10 +47,10 @@ class Submissions:
             0,
             roles,
             0,
-            job.estimate_ns,
+            estimate_ns(assumptions, job),
             0,
-            False,
-            False,
+            is_suspendable,
+            is_suspendable,
             BackfillPreference.ACCEPT,
             1000,
             0,

@@ -178,10 +178,12 @@ class _Queue(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _QueueFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """A file of queues; `nodes` are passed over, so that the file of a cluster will do."""
+    """A file of queues; what else a file of a cluster or of a cell has is passed over."""
 
     queues: tuple[_Queue, ...]
     nodes: Any = None
+    flavors: Any = None
+    zones: Any = None
 
 
 JOB_KEYS: dict[str, tuple[str, ...]] = {
@@ -231,7 +233,7 @@ def parse_jobs(text: str, place: str) -> list[JobLine]:
         InputError: names the line, the key, its value and the remedy.
     """
     if not text.lstrip().startswith("{"):
-        return [JobLine(place, _job(_toml(text, place, _JOB_REMEDY), place))]
+        return [JobLine(place, _job(toml_document(text, place, _JOB_REMEDY), place))]
     jobs = list(_json_jobs(text, place))
     lines: dict[str, str] = {}
     for job in jobs:
@@ -252,8 +254,10 @@ def parse_queues(text: str, place: str) -> list[QueueConfigured]:
     Raises:
         InputError: names the key, its value and the remedy.
     """
-    document = _toml(text, place, "begin each queue with [[queues]] and name = ...")
-    file = _converted(document, _QueueFile, place, QUEUE_KEYS, "see docs/jobs.md for every key")
+    document = toml_document(text, place, "begin each queue with [[queues]] and name = ...")
+    if "flavors" in document or "zones" in document:
+        document.setdefault("queues", [])
+    file = converted(document, _QueueFile, place, QUEUE_KEYS, "see docs/jobs.md for every key")
     tables = {}
     for index, queue in enumerate(file.queues):
         if queue.name in tables:
@@ -293,7 +297,7 @@ def _json_jobs(text: str, place: str) -> Iterator[JobLine]:
 
 
 def _job(document: dict[str, Any], place: str) -> JobSubmitRequested:
-    request = _converted(document, JobSpec, place, JOB_KEYS, _JOB_REMEDY).request(place)
+    request = converted(document, JobSpec, place, JOB_KEYS, _JOB_REMEDY).request(place)
     defect = job_defect(request) or event_defect(request)
     if defect:
         field, _, rest = defect.partition(" is ")
@@ -306,14 +310,15 @@ def _job(document: dict[str, Any], place: str) -> JobSubmitRequested:
     return request
 
 
-def _toml(text: str, place: str, remedy: str) -> dict[str, Any]:
+def toml_document(text: str, place: str, remedy: str) -> dict[str, Any]:
+    """The tables of a TOML text, or the error that says what is wrong with it."""
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(place, f"this is no TOML ({error})", remedy) from error
 
 
-def _converted(
+def converted(
     document: dict[str, Any],
     kind: type[_T],
     place: str,

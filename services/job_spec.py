@@ -378,8 +378,8 @@ def _role(spec: RoleSpec, before: str) -> Role:
                 for index, selector in enumerate(spec.selectors)
             ),
             tuple(
-                _toleration(toleration, f"{before}tolerations[{index}].")
-                for index, toleration in enumerate(spec.tolerations)
+                toleration(borne, f"{before}tolerations[{index}].")
+                for index, borne in enumerate(spec.tolerations)
             ),
             spec.card_count,
         ),
@@ -459,7 +459,8 @@ def _selector(spec: SelectorSpec, before: str) -> Selector:
     return Selector(spec.key, operator, spec.values)
 
 
-def _toleration(spec: TolerationSpec, before: str) -> Toleration:
+def toleration(spec: TolerationSpec, before: str) -> Toleration:
+    """A toleration as records have it; errors name the key after `before`."""
     operator = _choice(TOLERATION_OPERATORS, spec.operator, f"{before}operator")
     if spec.value and operator is TolerationOperator.EXISTS:
         raise InputError(

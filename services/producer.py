@@ -19,6 +19,7 @@ from ganger.schemas.encoding import encode_record
 from ganger.schemas.enums import FailureKind
 from ganger.schemas.records import (
     FlagEnabled,
+    FlavorConfigured,
     JobCancelRequested,
     JobSubmitRequested,
     JobUpdateRequested,
@@ -32,13 +33,16 @@ from ganger.schemas.records import (
     PodFailed,
     PodProgressed,
     PodReleased,
+    PodResumed,
     PodStarted,
     PodSucceeded,
+    PodSuspended,
     PolicyConfigured,
     QueueConfigured,
     Record,
     ReservationRequested,
     RoleScale,
+    ZoneConfigured,
 )
 from ganger.services.job_spec import JobSpec
 from ganger.streams.intake import BAD_STRUCTURE, NOT_AN_INPUT, InputRefused, Intake
@@ -233,6 +237,20 @@ class Producer:
         record = PodReleased(now_ns, "", None, job, pod, attempt, now_ns)
         return self.send(record, event_id=event_id)
 
+    def suspended(
+        self, job: str, pod: int, attempt: int, progress_milli: int = 0, *, event_id: str = ""
+    ) -> str:
+        """An attempt has stopped as it was told, and can go on; its cards are free."""
+        now_ns = time_ns()
+        record = PodSuspended(now_ns, "", None, job, pod, attempt, progress_milli, now_ns)
+        return self.send(record, event_id=event_id)
+
+    def resumed(self, job: str, pod: int, attempt: int, *, event_id: str = "") -> str:
+        """A suspended attempt runs again."""
+        now_ns = time_ns()
+        record = PodResumed(now_ns, "", None, job, pod, attempt, now_ns)
+        return self.send(record, event_id=event_id)
+
     def adopted(self, pod: PodAdopted, *, event_id: str = "") -> str:
         """A pod ran already when ganger took its node over."""
         return self.send(pod, event_id=event_id)
@@ -242,6 +260,14 @@ class Producer:
     def configure_queue(self, queue: QueueConfigured, *, event_id: str = "") -> str:
         """Make, change or remove a queue."""
         return self.send(queue, event_id=event_id)
+
+    def configure_flavor(self, flavor: FlavorConfigured, *, event_id: str = "") -> str:
+        """Make, change or remove a flavor."""
+        return self.send(flavor, event_id=event_id)
+
+    def configure_zone(self, zone: ZoneConfigured, *, event_id: str = "") -> str:
+        """Set the times of a zone anew, or remove it."""
+        return self.send(zone, event_id=event_id)
 
     def configure_policy(self, policy: PolicyConfigured, *, event_id: str = "") -> str:
         """Put a policy in force from the next cycle on."""

@@ -5,12 +5,13 @@ by and by, heartbeats, and facts whose ids are the same whenever they are made.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ganger.replay.cluster import ClusterSpec
-from ganger.replay.executor import Executor
+from ganger.replay.executor import PLACES, TELLS, Executor
 from ganger.replay.faults import PodFailures
 from ganger.replay.machines import Machines
 from ganger.schemas.decisions import Decision
@@ -19,10 +20,13 @@ from ganger.schemas.records import (
     JobSubmitRequested,
     NodeReport,
     PodAdopted,
+    PodCheckpointed,
     PodFailed,
     PodReleased,
+    PodResumed,
     PodStarted,
     PodSucceeded,
+    PodSuspended,
     Record,
 )
 from ganger.schemas.registry import ENTRIES, frame_header
@@ -35,7 +39,6 @@ HEARTBEAT_NS_MIN = 10**9 // 2
 RUN_NS_DEFAULT = 10 * 10**9
 
 _HEADER_BYTES = 5
-_PLACES = (DecisionKind.ALLOCATE, DecisionKind.BACKFILL)
 _READ = (
     "JobSubmitRequested",
     "PodAdopted",
@@ -43,6 +46,9 @@ _READ = (
     "PodSucceeded",
     "PodFailed",
     "PodReleased",
+    "PodCheckpointed",
+    "PodSuspended",
+    "PodResumed",
 )
 _HEADERS = frozenset(
     frame_header(entry.schema_id) for entry in ENTRIES.values() if entry.name in _READ
@@ -54,6 +60,10 @@ _LIVE_HEADERS = frozenset(
 )
 
 _AttemptKey = tuple[str, int, int]
+_Break = PodCheckpointed | PodSuspended | PodResumed
+
+
+_Fact = PodStarted | PodSucceeded | PodFailed | PodReleased | _Break
 
 
 class Pace(Struct, frozen=True):
@@ -84,20 +94,26 @@ class Pace(Struct, frozen=True):
         return min(wanted_ns, HEARTBEAT_NS)
 
 
-class _RunTimes(Mapping[str, int]):
-    """Real run time of each job in ns, as the oldest request says that may be in force; of an
-    unknown job the default.
+class _Requests(Mapping[str, int]):
+    """Real run time of each job in ns, as the oldest request says that may be in force, and whether
+    it can checkpoint; of an unknown job the default, and no.
 
     A key may be asked for twice: by a request that is refused, or anew once the job is forgotten.
     """
 
     def __init__(self, default_ns: int) -> None:
         self._default_ns = default_ns
-        self._by_job: dict[str, list[tuple[int, int]]] = {}  # (seq of the request, run time)
+        # seq of the request, run time, whether it can checkpoint
+        self._by_job: dict[str, list[tuple[int, int, bool]]] = {}
 
-    def request(self, seq: int, job: str, run_ns: int) -> None:
+    def request(self, seq: int, job: str, run_ns: int, saves: bool) -> None:
         """A request for a job stands at `seq`; a run time of 0 is the default."""
-        self._by_job.setdefault(job, []).append((seq, run_ns or self._default_ns))
+        self._by_job.setdefault(job, []).append((seq, run_ns or self._default_ns, saves))
+
+    def saves(self, job: str) -> bool:
+        """Whether a job can checkpoint."""
+        entries = self._by_job.get(job)
+        return bool(entries and entries[0][2])
 
     def refused(self, seq: int, job: str) -> None:
         """That request was refused."""
@@ -107,7 +123,7 @@ class _RunTimes(Mapping[str, int]):
         """The job of that key ended; later requests are of another one."""
         self._keep(job, [entry for entry in self._by_job.get(job, ()) if entry[0] > seq])
 
-    def _keep(self, job: str, entries: list[tuple[int, int]]) -> None:
+    def _keep(self, job: str, entries: list[tuple[int, int, bool]]) -> None:
         if entries:
             self._by_job[job] = entries
         else:
@@ -141,11 +157,12 @@ class SimulatedNodes:
         self.placed_count = self.ended_count = 0
         self._pace = pace
         self._machines = Machines(cluster)
-        self._run_ns = _RunTimes(pace.real_ns(pace.run_ns))
-        self._executor = Executor(self._run_ns, failing=failing)
+        self._requests = _Requests(pace.real_ns(pace.run_ns))
+        self._executor = Executor(self._requests, failing=failing, saves=self._requests.saves)
         self._handled: dict[str, int] = {}  # node -> cause of its last decision
         self._open: dict[_AttemptKey, Decision] = {}  # placed and not ended
-        self._evicted: dict[_AttemptKey, Decision] = {}  # the past's, of those in `_open`
+        self._told: dict[_AttemptKey, Decision] = {}  # what these were told last
+        self._breaks: dict[str, list[_Break]] = {}  # the past's, by job
         self._started: dict[_AttemptKey, int] = {}  # the past's, of those in `_open`
 
     @property
@@ -178,15 +195,23 @@ class SimulatedNodes:
 
     def begin(self, now_ns: int) -> list[Record]:
         """The past is over: what it left running runs on; the facts that the ledger lacks."""
+        later: list[_Break] = []
+        for one in chain.from_iterable(self._breaks.values()):
+            if (one.job, one.pod, one.attempt) in self._open:
+                later.append(one)
+            else:
+                self._executor.recall(one, now_ns)
         facts = []
         for key, decision in self._open.items():
             started_ns = self._started.get(key)
             at_ns = now_ns if started_ns is None else min(started_ns, now_ns)
-            fact = self._executor.observe([decision], at_ns)
+            starts = self._executor.observe([decision], at_ns)
             if started_ns is None:
-                facts += self._named(fact)
-        self._executor.observe(self._evicted.values(), now_ns)
-        self._evicted, self._started = {}, {}
+                facts += self._named(starts)
+        for one in later:
+            self._executor.recall(one, min(one.reported_ns, now_ns))
+        facts += self._named(self._executor.observe(self._told.values(), now_ns))
+        self._breaks, self._started = {}, {}
         return facts
 
     # ---- the present -----------------------------------------------------------------------------
@@ -203,13 +228,14 @@ class SimulatedNodes:
         ours = []
         others = []
         for decision in decisions:
-            if decision.kind in _PLACES:
+            if decision.kind in PLACES:
                 if self._is_ours(decision):
                     self._open[decision.job, decision.pod, decision.attempt] = decision
                     self.placed_count += 1
                     ours.append(decision)
-            elif decision.kind is DecisionKind.EVICT:
+            elif decision.kind in TELLS:
                 if self._is_ours(decision):
+                    self._hear(decision)
                     ours.append(decision)
             else:
                 others.append(decision)
@@ -250,20 +276,27 @@ class SimulatedNodes:
         elif isinstance(record, PodSucceeded | PodFailed | PodReleased):
             key = (record.job, record.pod, record.attempt)
             if self._open.pop(key, None) is not None:
-                self._evicted.pop(key, None)
+                self._told.pop(key, None)
                 self._started.pop(key, None)
+        elif isinstance(record, _Break):
+            self._breaks.setdefault(record.job, []).append(record)
 
     def _recall_decision(self, decision: Decision) -> None:
         """A decision of the past."""
-        if decision.kind in _PLACES:
+        if decision.kind in PLACES:
             if self._is_ours(decision):
                 self._open[decision.job, decision.pod, decision.attempt] = decision
-        elif decision.kind is DecisionKind.EVICT:
-            key = (decision.job, decision.pod, decision.attempt)
-            if self._is_ours(decision) and key in self._open:
-                self._evicted.setdefault(key, decision)
+        elif decision.kind in TELLS:
+            if self._is_ours(decision):
+                self._hear(decision)
         else:
             self._settle(decision)
+
+    def _hear(self, decision: Decision) -> None:
+        """An attempt was told something."""
+        key = (decision.job, decision.pod, decision.attempt)
+        if key in self._open:
+            self._told[key] = decision
 
     def _is_ours(self, decision: Decision) -> bool:
         """Whether one of these nodes is to carry a decision out; it has then been handled."""
@@ -273,25 +306,34 @@ class SimulatedNodes:
         return True
 
     def _learn(self, seq: int, record: JobSubmitRequested | PodAdopted) -> None:
-        self._run_ns.request(seq, record.job, self._pace.real_ns(record.runtime_estimate_ns))
+        run_ns = self._pace.real_ns(record.runtime_estimate_ns)
+        self._requests.request(seq, record.job, run_ns, record.can_checkpoint)
 
     def _settle(self, decision: Decision) -> None:
         """Forget what is known of a job that was refused or ended."""
         if decision.kind is DecisionKind.REJECT:
-            self._run_ns.refused(decision.cause_seq, decision.job)
+            self._requests.refused(decision.cause_seq, decision.job)
         elif decision.kind is DecisionKind.FINISH:
-            self._run_ns.ended(decision.cause_seq, decision.job)
+            self._requests.ended(decision.cause_seq, decision.job)
+            self._breaks.pop(decision.job, None)
+            self._executor.forget(decision.job)
 
     def _named(self, facts: Iterable[Record]) -> list[Record]:
         """Facts with ids that are the same whenever they are made."""
         named: list[Record] = []
         for fact in facts:
-            assert isinstance(fact, PodStarted | PodSucceeded | PodFailed | PodReleased)
+            assert isinstance(fact, _Fact)
             key = (fact.job, fact.pod, fact.attempt)
+            placed = self._open[key]
             if isinstance(fact, PodStarted):
-                what, placed = "started", self._open[key]
+                what = "started"
+            elif isinstance(fact, _Break):
+                # an attempt can be told often, so by what it was told
+                what = f"{type(fact).__name__}/{self._told[key].cause_seq}"
             else:
-                what, placed = "ended", self._open.pop(key)
+                what = "ended"
+                del self._open[key]
+                self._told.pop(key, None)
                 self.ended_count += 1
             event_id = f"pod/{placed.cause_seq}/{placed.index}/{what}"
             named.append(replace(fact, event_id=event_id))

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ganger.replay.story import Entry
 from ganger.schemas.decisions import Decision
-from ganger.schemas.enums import DecisionKind
+from ganger.schemas.enums import DecisionKind, Estimates
 from ganger.schemas.records import (
     Amount,
     Argument,
@@ -22,11 +22,28 @@ from ganger.schemas.records import (
 )
 from ganger.services.cli.units import Clock, amount_text, count_text, duration_text, reason_text
 
-PLACES = (DecisionKind.ALLOCATE, DecisionKind.BACKFILL, DecisionKind.EVICT)
+PLACES = (
+    DecisionKind.ALLOCATE,
+    DecisionKind.BACKFILL,
+    DecisionKind.EVICT,
+    DecisionKind.CLAIM,
+    DecisionKind.UNCLAIM,
+    DecisionKind.NOTICE,
+    DecisionKind.MOVE,
+    DecisionKind.SUSPEND,
+    DecisionKind.RESUME,
+)
 
+_SOURCES = {
+    Estimates.DECLARED: ", as it declares",
+    Estimates.EXACT: ", which the simulation knows",
+    Estimates.PREDICTED: ", as former runs did",
+    Estimates.CORRECTED: ", as it has run so long",
+}
 _ALWAYS = ("time_ns", "event_id", "source")
 _TIMES = ("reported_ns", "started_ns", "from_ns", "to_ns")
 _RESOURCES = {"card_milli": "cards_milli", "cpu_milli": "cpu_milli", "memory_mib": "memory_mib"}
+_UNLESS_GIVEN = ("ttl_ns", "grace_ns", "restarts_max")
 _OF_CARDS = ("card_memory_mib", "min_card_memory_mib")
 
 
@@ -92,17 +109,67 @@ def decision_text(decision: Decision) -> str:
     parts = [decision.job] if decision.job else []
     if decision.kind in PLACES:
         parts.append(placed_text([decision]))
-    if decision.for_job:
-        parts.append(f"for {decision.for_job}")
+    parts += chosen_texts([decision])
     reason = reason_text(decision.reason, decision.asked, decision.free, decision.limit)
-    return ", ".join(parts) + (": " if parts else "") + reason
+    times = "".join(f"; {text}" for text in foreseen_texts(decision))
+    return ", ".join(parts) + (": " if parts else "") + reason + times
+
+
+def foreseen_texts(decision: Decision) -> list[str]:
+    """What a decision says of time, counted from it: starts, lengths, risks."""
+    parts = []
+    kind, time_ns = decision.kind, decision.time_ns
+    in_ns = max(0, decision.start_ns - time_ns)
+    if kind is DecisionKind.RESERVE:
+        lasts = "without an end"
+        if decision.until_ns:
+            lasts = f"for {duration_text(decision.until_ns - decision.start_ns)}"
+        parts.append(f"begins in {duration_text(in_ns)}, {lasts}")
+    elif kind is DecisionKind.ADMIT and decision.start_ns:
+        late = duration_text(max(0, decision.start_late_ns - time_ns))
+        parts.append(
+            f"will start within {duration_text(in_ns)} as likely as not, {late} very likely"
+        )
+    elif kind in (DecisionKind.ALLOCATE, DecisionKind.BACKFILL):
+        if decision.estimate_ns:
+            source = _SOURCES.get(decision.estimate_source, "")
+            margin = f" and {duration_text(decision.margin_ns)} more" if decision.margin_ns else ""
+            parts.append(f"takes {duration_text(decision.estimate_ns)}{margin}{source}")
+        if decision.protect_ns:
+            parts.append(f"nobody's victim for {duration_text(decision.protect_ns)}")
+        if decision.hold_ns or decision.risk_milli:
+            parts.append(
+                f"keeps its cards for {duration_text(decision.hold_ns)}, loses them in "
+                f"{decision.risk_milli} of 1000 cases"
+            )
+    elif kind is DecisionKind.NOTICE and decision.until_ns:
+        parts.append(f"in {duration_text(max(0, decision.until_ns - time_ns))}")
+    return parts
+
+
+def chosen_texts(decisions: Sequence[Decision]) -> list[str]:
+    """For whom these decisions are, which place victims had among the candidates, by whose rule."""
+    first = decisions[0]
+    parts = [f"for {first.for_job}"] if first.for_job else []
+    orders = [decision.order for decision in decisions if decision.order]
+    if orders:
+        among = f" of {count_text(first.considered, 'candidate')}" if first.considered else ""
+        parts.append(numbers_text("victim", orders) + among)
+    if first.rule:
+        parts.append(f"by rule {first.rule}")
+    if first.queue:
+        parts.append(f"queue {first.queue}")
+    return parts
 
 
 def placed_text(decisions: Sequence[Decision]) -> str:
     """Pods, attempt, node and cards of decisions on one node in one attempt."""
     first = decisions[0]
-    pods = numbers_text("pod", [decision.pod for decision in decisions])
-    text = f"{pods} attempt {first.attempt} on {first.node}"
+    if first.pod < 0:  # a claim is a role's, whichever pod will start on it
+        text = f"{count_text(len(decisions), 'pod')} of role {first.role} on {first.node}"
+    else:
+        pods = numbers_text("pod", [decision.pod for decision in decisions])
+        text = f"{pods} attempt {first.attempt} on {first.node}"
     spans = [span for decision in decisions for span in decision.cards]
     if first.card_milli:
         share = amount_text(first.card_milli, "cards_milli").removesuffix(" cards")
@@ -140,7 +207,7 @@ def record_text(record: Record, clock: Clock) -> str:
 
 
 def _says_something(name: str, value: object) -> bool:
-    if name == "ttl_ns" and value == -1:  # the policy's
+    if name in _UNLESS_GIVEN and value == -1:  # the policy's, or without a bound
         return False
     return name == "pod" or value not in ("", (), None, b"", 0, False)
 

@@ -32,11 +32,15 @@ def echo_summary(summary: Summary, ledger: str | None) -> None:
         ("wait", _wait_text(summary)),
         ("slowdown", f"{summary.bounded_slowdown_mean:,.2f} mean, bounded"),
         ("utilisation", _utilisation_text(summary)),
+        ("idle", _idle_text(summary)),
+        ("gaps", _gaps_text(summary)),
+        ("promises", _promises_text(summary)),
         ("speed", f"{per_second:,.0f} jobs per CPU-second; {summary.wall_seconds:.1f} s in all"),
         ("digest", summary.digest),
         ("chain", summary.chain),
     ):
-        click.echo(f"{name:<12} {text}")
+        if text:
+            click.echo(f"{name:<12} {text}")
     for line in plot(summary.series):
         click.echo(line)
     if summary.series:
@@ -76,6 +80,51 @@ def _utilisation_text(summary: Summary) -> str:
     if not span_ns:
         return "n/a: nothing ended, so no time passed"
     return f"{summary.utilisation:.1%} of the cards over {duration_text(span_ns)}"
+
+
+def _idle_text(summary: Summary) -> str:
+    """Cards that stood idle while somebody waited; nothing to say if none did."""
+    if not summary.idle_card_seconds:
+        return ""
+    return f"{_card_time(summary.idle_card_seconds)} while a job waited"
+
+
+def _gaps_text(summary: Summary) -> str:
+    """How jobs in gaps fared; nothing to say without any."""
+    if not summary.backfill_started:
+        return ""
+    parts = [
+        f"{count_text(summary.backfill_started, 'job')} started in gaps",
+        f"{summary.backfill_completed:,} completed there",
+    ]
+    if summary.backfill_suspended:
+        parts.append(f"{summary.backfill_suspended:,} suspensions")
+    if summary.backfill_evicted:
+        lost = _card_time(summary.evicted_card_seconds_lost)
+        parts.append(f"{summary.backfill_evicted:,} evicted ({lost} lost)")
+    parts.append(f"{_card_time(summary.idle_card_seconds_used)} used")
+    main_wait = duration_text(round(summary.main_wait_mean_s * 10**9))
+    return ", ".join(parts) + f"; mean wait of the others {main_wait}"
+
+
+def _promises_text(summary: Summary) -> str:
+    """How many promised starts were kept; nothing to say without any."""
+    p50, p90 = summary.eta_p50_coverage, summary.eta_p90_coverage
+    if p50 is None or p90 is None or summary.eta_p90_median_s is None:
+        return ""
+    late = duration_text(round(summary.eta_p90_median_s * 10**9))
+    return (
+        f"{p50:.1%} of jobs that waited started by the median time told, {p90:.1%} by the late "
+        f"one, which was {late} ahead or less for half of them"
+    )
+
+
+def _card_time(card_seconds: int) -> str:
+    """Card-time in the greatest unit of which there is one: `3,405 card-hours`."""
+    for unit_s, unit in ((3600, "hour"), (60, "minute")):
+        if card_seconds >= unit_s:
+            return count_text(card_seconds // unit_s, f"card-{unit}")
+    return count_text(card_seconds, "card-second")
 
 
 def _hint(summary: Summary, ledger: str | None) -> str:

@@ -9,8 +9,10 @@ from typing import Any
 import click
 import msgspec
 
+from ganger.replay.assumptions import Assumptions, parse_estimates, parse_share
 from ganger.replay.cluster import open_cluster, parse_nodes
 from ganger.replay.faults import NONE, open_faults
+from ganger.replay.gantt import Chart
 from ganger.replay.simulate import MEMORY, Progress, run
 from ganger.replay.summary import Start, Summary
 from ganger.replay.traces.detect import open_trace
@@ -28,7 +30,7 @@ from ganger.streams.tables.store import STORE_FOLDER, Store, StoreBusy, StoreFai
 NODES_DEFAULT = "16x8"
 
 _SECOND_NS = 10**9
-_TIERS = {Tier.MAIN: "main", Tier.BACKFILL: "backfill"}
+_TIERS = {Tier.MAIN: "main", Tier.BACKFILL: "backfill", Tier.SPOT: "backfill"}
 
 
 class RunSnapshots:
@@ -77,11 +79,25 @@ class RunSnapshots:
     "--ledger", metavar="DIR|memory", default=MEMORY, show_default=True, help="Where records go."
 )
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many jobs.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="From which faults draw.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, help="From which faults and shares draw."
+)
 @click.option("--faults", metavar="FILE", help="What goes wrong, from a TOML file.")
+@click.option(
+    "--estimates",
+    metavar="exact|factor:F|predict",
+    help="Run times that jobs declare. Default: the trace's; predict where it has none.",
+)
+@click.option(
+    "--suspendable",
+    metavar="SHARE",
+    default="0",
+    help="Share of jobs, 0 to 1, that can checkpoint and accept to be suspended.",
+)
 @click.option(
     "--starts", metavar="FILE", help="Write job,wait,tier (wait in whole seconds) as CSV."
 )
+@click.option("--gantt", metavar="FILE", help="Draw cards over time as SVG.")
 @json_option
 def simulate(
     trace: Path,
@@ -92,7 +108,10 @@ def simulate(
     limit: int | None,
     seed: int,
     faults: str | None,
+    estimates: str | None,
+    suspendable: str,
     starts: str | None,
+    gantt: str | None,
     as_json: bool,
 ) -> None:
     """Run the workload TRACE (SWF, Philly, openb or ganger's own format) on a virtual cluster.
@@ -101,11 +120,14 @@ def simulate(
     """
     if nodes is not None and cluster is not None:
         raise InputError("--nodes", "--cluster is given too", "give one of them")
-    if starts is not None:
-        _check_writable(Path(starts))
+    for option, file in (("--starts", starts), ("--gantt", gantt)):
+        if file is not None:
+            _check_writable(option, Path(file))
+    assumptions = _assumptions(estimates, suspendable)
     spec = open_cluster(cluster) if cluster is not None else parse_nodes(nodes or NODES_DEFAULT)
     workload = open_trace(trace, limit)
     total = len(workload.jobs)
+    chart = None if gantt is None else Chart(spec)
     _warn_of_queues(unnamed_queues(spec, workload.jobs))
     try:
         with (
@@ -120,6 +142,8 @@ def simulate(
                 limit=limit,
                 seed=seed,
                 faults=NONE if faults is None else open_faults(faults),
+                assumptions=assumptions,
+                chart=chart,
                 snapshots=None if ledger == MEMORY else kept,
                 on_progress=_Ended(advance),
             )
@@ -129,10 +153,21 @@ def simulate(
         raise
     if starts is not None:
         write_starts(Path(starts), summary.starts)
+    if gantt is not None and chart is not None:
+        drawn = chart.svg(summary.first_ns, summary.last_ns)
+        Path(gantt).write_text(drawn, encoding="utf-8", newline="")
     if as_json:
         click.echo(msgspec.json.encode(_plain(summary)))
     else:
         echo_summary(summary, None if ledger == MEMORY else ledger)
+
+
+def _assumptions(estimates: str | None, suspendable: str) -> Assumptions:
+    """What the options say of jobs that the trace leaves open."""
+    share = parse_share(suspendable, "--suspendable")
+    if estimates is None:
+        return Assumptions(suspendable_millionths=share)
+    return Assumptions(*parse_estimates(estimates), share)
 
 
 def _warn_of_queues(names: list[str]) -> None:
@@ -165,12 +200,12 @@ def write_starts(path: Path, starts: Iterable[Start]) -> None:
         writer.writerows((s.job, s.wait_ns // _SECOND_NS, _TIERS[s.tier]) for s in starts)
 
 
-def _check_writable(path: Path) -> None:
+def _check_writable(option: str, path: Path) -> None:
     try:
         path.open("a").close()
     except OSError as error:
         raise InputError(
-            "--starts", f"{path} cannot be written ({error.strerror})", "name another file"
+            option, f"{path} cannot be written ({error.strerror})", "name another file"
         ) from error
 
 
@@ -191,4 +226,14 @@ _JSON_KEYS = (
     "bounded_slowdown_mean",
     "digest",
     "chain",
+    "backfill_started",
+    "backfill_completed",
+    "backfill_evicted",
+    "backfill_suspended",
+    "idle_card_seconds",
+    "idle_card_seconds_used",
+    "main_wait_mean_s",
+    "evicted_card_seconds_lost",
+    "eta_p50_coverage",
+    "eta_p90_coverage",
 )

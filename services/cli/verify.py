@@ -6,15 +6,18 @@ from typing import Any
 import click
 import msgspec
 
+from ganger.replay.promises import Violation
 from ganger.replay.verify import Mismatch, Verification
 from ganger.replay.verify import verify as verify_streams
 from ganger.schemas.codec import decode_decision
 from ganger.services.cli.arguments import json_option, kafka_config_option, ledger_argument
 from ganger.services.cli.errors import FAILED_CHECK
-from ganger.services.cli.events import plain_decision
+from ganger.services.cli.events import plain, plain_decision
 from ganger.services.cli.render import progress
+from ganger.services.cli.units import cards_text, count_text, duration_text
 from ganger.services.ledgers import open_ledger
 from ganger.streams.divergence import difference
+from ganger.streams.kernel.horizon.steps import FOREVER
 
 
 @click.command()
@@ -59,6 +62,8 @@ def _plain(found: Verification) -> dict[str, Any]:
         "chain": found.chain.hex(),
         "record_hash": found.record_hash.hex(),
         "records_per_cpu_second": _rate(found),
+        "violations": found.violations,
+        "first_violation": plain(found.first_violation),
     }
 
 
@@ -86,7 +91,7 @@ def _plain_payload(payload: bytes) -> dict[str, Any] | str | None:
 def _text(ledger: str, found: Verification) -> str:
     lines = [
         f"{ledger}: {found.records:,} records lead to {found.decisions:,} decisions: "
-        + ("all equal" if found.is_equal else f"{found.mismatches:,} differ from those recorded"),
+        + _outcome(found),
         f"digest   {found.digest.hex()}  (state)",
         f"chain    {found.chain.hex()}  (decisions)",
         f"records  {found.record_hash.hex()}  (hash chain)",
@@ -96,7 +101,30 @@ def _text(ledger: str, found: Verification) -> str:
     if first is not None:
         what = difference(first.recorded, first.computed, is_decision=True)
         lines.insert(1, f"first    seq {first.seq}, decision {first.index}: {what}")
+    if found.first_violation is not None:
+        lines.insert(1, f"broken   {_violation_text(found.first_violation)}")
     return "\n".join(lines)
+
+
+def _outcome(found: Verification) -> str:
+    differ = found.mismatches - found.violations
+    text = f"{differ:,} differ from those recorded" if differ else "all equal"
+    if found.violations:
+        text += f", but {count_text(found.violations, 'promise')} broken"
+    return text
+
+
+def _violation_text(violation: Violation) -> str:
+    place = f"seq {violation.seq}, decision {violation.index}: {violation.by}"
+    if not violation.until_ns:
+        return f"{place} was served by an eviction of {violation.job}, which was still protected"
+    beyond = duration_text(violation.until_ns - violation.promised_ns)
+    if violation.until_ns >= FOREVER - 1:
+        beyond = "for ever"
+    return (
+        f"{place} was placed in a gap where it delays the reservation of {violation.job}, which "
+        f"lacks {cards_text(violation.lacking_milli)}, {beyond}"
+    )
 
 
 def _rate(found: Verification) -> int:

@@ -30,7 +30,9 @@ from ganger.services.cli.arguments import (
 )
 from ganger.services.cli.events import (
     PLACES,
+    chosen_texts,
     decision_text,
+    foreseen_texts,
     numbers_text,
     placed_text,
     plain,
@@ -48,6 +50,8 @@ from ganger.services.cli.units import (
 )
 from ganger.services.ledgers import OpenLedger, open_ledger
 from ganger.streams.kernel.explain import Explanation, Finding, PodFinding
+from ganger.streams.kernel.outlooks import Outlook
+from ganger.streams.kernel.spared import Spared
 from ganger.streams.tables.snapshots import Snapshots
 from ganger.streams.tables.store import Store
 from ganger.streams.tables.story import IdKind, StoryIndex
@@ -129,6 +133,7 @@ def _plain(answer: Answer) -> dict[str, Any]:
         "job": answer.job,
         "seq": answer.seq,
         "phase": answer.phase.name,
+        "outlook": None if answer.outlook is None else plain(answer.outlook),
         "submit_seq": None if answer.submission is None else answer.submission.seq,
         "started_ns": answer.started_ns,
         "ended_ns": answer.ended_ns,
@@ -155,8 +160,11 @@ def _lines(answer: Answer, clock: Clock) -> Iterator[str]:
     explanation = answer.explanation
     if explanation is not None:
         yield from _place_in_line(explanation)
+        yield from _outlook_text(answer.outlook, clock)
         for finding, resource in zip(explanation.reasons, answer.resources, strict=True):
             yield f"  because {_finding_text(finding, resource)}"
+        for spared in explanation.spared:
+            yield f"  not evicted for it: {_spared_text(spared)}"
         yield from _pods(explanation)
     yield from _setbacks(answer, clock)
     yield from _history(answer, clock)
@@ -168,7 +176,17 @@ def _finding_text(finding: Finding, resource: str) -> str:
     if finding.count:
         some = ", ".join(finding.nodes) + (", ..." if finding.count > len(finding.nodes) else "")
         text = f"{count_text(finding.count, 'node')} ({some}): {text}"
+    if finding.rule:
+        text += f" (rule {finding.rule}{f', queue {finding.queue}' if finding.queue else ''})"
     return f"role {finding.role}: {text}" if finding.role else text
+
+
+def _spared_text(spared: Spared) -> str:
+    """Running pods that stay although the job waits, and why."""
+    some = ", ".join(spared.jobs) + (", ..." if spared.job_count > len(spared.jobs) else "")
+    text = reason_text(spared.reason, spared.asked, 0, spared.limit)
+    rule = f" (rule {spared.rule})" if spared.rule else ""
+    return f"{count_text(spared.pods, 'pod')} of {some}: {text}{rule}"
 
 
 def _headline(answer: Answer) -> str:
@@ -216,6 +234,33 @@ def _place_in_line(found: Explanation) -> Iterator[str]:
             f"{limit_text(found.queue_deserved)}, may have "
             + ("any number" if capability < 0 else limit_text(capability))
         )
+
+
+def _outlook_text(outlook: Outlook | None, clock: Clock) -> Iterator[str]:
+    """When it starts, what for it waits, who uses its cards until then, what it was told."""
+    if outlook is None:
+        return
+    if outlook.start_ns:
+        late = f", by {clock.text(outlook.late_ns)} very likely" if outlook.late_ns else ""
+        ends = f", when {_listed(outlook.ends)} {_verb(outlook.ends)}" if outlook.ends else ""
+        held = "; its cards are reserved from then on" if outlook.is_reserved else ""
+        lent = f", and lent to {_listed(outlook.lent)} until then" if outlook.lent else ""
+        yield f"  starts at about {clock.text(outlook.start_ns)}{late}{ends}{held}{lent}"
+    else:
+        yield "  when it starts cannot be said: nothing is known of run times before it"
+    if outlook.told_ns:
+        yield (
+            f"  was told to start by {clock.text(outlook.told_ns)} as likely as not, "
+            f"by {clock.text(outlook.told_late_ns)} very likely"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ("job " if len(names) == 1 else "jobs ") + ", ".join(names)
+
+
+def _verb(names: Sequence[str]) -> str:
+    return "ends" if len(names) == 1 else "end"
 
 
 def _pods(found: Explanation) -> Iterator[str]:
@@ -313,7 +358,8 @@ def _joint(decisions: Sequence[Decision]) -> str:
     first = decisions[0]
     each = " (each; free before the first)" if first.reason is Reason.PLACED_IN_TURN else ""
     reason = reason_text(first.reason, first.asked, first.free, first.limit)
-    return f"{placed_text(decisions)}: {reason}{each}"
+    times = "".join(f"; {text}" for text in foreseen_texts(first))
+    return f"{', '.join([placed_text(decisions), *chosen_texts(decisions)])}: {reason}{each}{times}"
 
 
 def _without_job(answer: Answer, decision: Decision) -> str:

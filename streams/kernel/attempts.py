@@ -4,11 +4,23 @@ A job that is to end while attempts of it live goes through RELEASING: they are 
 reaches its terminal phase when the last has been released.
 """
 
-from ganger.schemas.enums import DecisionKind, Phase
+from ganger.schemas.enums import DecisionKind, Phase, PodEvent
+from ganger.schemas.parts import EventAction
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import occupancy, progress, quota
-from ganger.streams.kernel.decide import say_evict, say_of_job
+from ganger.streams.kernel import (
+    claims_book,
+    estimates,
+    held_quota,
+    occupancy,
+    progress,
+    promised,
+    quota,
+    stale,
+    usage,
+)
+from ganger.streams.kernel.decide import say_of_job
 from ganger.streams.kernel.entities import ENDED, Job, Pod
+from ganger.streams.kernel.evictions import evict
 from ganger.streams.kernel.gangs import is_pending
 from ganger.streams.kernel.lifecycle import move_job, move_pod
 from ganger.streams.kernel.lines import line_up, step_out
@@ -24,9 +36,12 @@ _INQUEUE = Phase.INQUEUE
 _RELEASING = Phase.RELEASING
 _RUNNING = Phase.RUNNING
 _SUCCEEDED = Phase.SUCCEEDED
+_SUSPENDED = Phase.SUSPENDED
 _UNKNOWN = Phase.UNKNOWN
 _ALL_PODS_SUCCEEDED = Reason.ALL_PODS_SUCCEEDED
 _DEPENDENCY_FAILED = Reason.DEPENDENCY_FAILED
+_NO_REASON = Reason.UNKNOWN
+_JOB_PENDING = Wake.JOB_PENDING
 _JOB_TTL = Wake.JOB_TTL
 
 
@@ -40,17 +55,6 @@ def find(state: State, job_key: str, index: int, attempt: int) -> tuple[Job, Pod
     if pod is None or pod.attempt != attempt:
         pod = state.indexes.ghosts.get((seq, index, attempt))
     return None if pod is None else (job, pod)
-
-
-def evict(state: State, job: Job, pod: Pod, reason: Reason, asked: int = 0, limit: int = 0) -> None:
-    """Tell an attempt to end, unless it has been told. `asked`, `limit`: numbers of the reason."""
-    if pod.phase is _RELEASING:
-        return
-    move_pod(state, job, pod, _RELEASING)
-    pod.evict_seq = state.cause
-    pod.evict_reason = reason
-    role = job.shape.roles[pod.index % len(job.roles)].name
-    say_evict(state, job, role, pod, state.nodes[pod.node].report.node, reason, asked, limit)
 
 
 def detach(state: State, job: Job, pod: Pod) -> None:
@@ -77,19 +81,38 @@ def end_attempt(state: State, job: Job, pod: Pod, phase: Phase) -> None:
             progress.restore(state, job)  # not when it fails because it was told to end
         if phase is _SUCCEEDED:
             job.roles[pod.index % len(job.roles)].succeeded += 1
-            # unsaid, the last attempt is the first; an adopted one began before it was known
-            if pod.attempt > 1 or 0 < pod.started_ns < pod.allocated_ns:
+            # unsaid, the last attempt is the first; an adopted one began before it was known, or
+            # is marked as one that is to be remembered
+            if (
+                pod.attempt > 1
+                or 0 < pod.started_ns < pod.allocated_ns
+                or (job.attempts and pod.index in job.attempts)
+            ):
                 _remember(job, pod)
         else:
             _return(state, job, pod)
+        if job.flavors:
+            held_quota.attempt_ended(state, job, pod)
     occupancy.release(state, state.nodes[pod.node], pod)
+    futures = state.indexes.futures
+    if futures is not None:
+        estimates.ended(state, futures, job, pod, phase is _SUCCEEDED)
 
 
 def _leave(state: State, job: Job, pod: Pod) -> None:
     assert job.pods is not None and job.pods[pod.index] is pod
     del job.pods[pod.index]
+    if not job.pods:
+        watch(state, job)
     job.roles[pod.index % len(job.roles)].live -= 1
-    quota.charge(state, state.queues[job.queue], pod.shape.charges, -1)
+    queue = state.queues[job.queue]
+    quota.charge(state, queue, pod.shape.charges, -1)
+    if state.policy.settings.usage_half_life_ns:
+        usage.charge(state, job, pod)
+    if pod.evict_seq >= 0 or pod.notice_until_ns:
+        quota.depart(state, queue, pod.shape.charges, -1)
+    if state.indexes.uncounted is not None:
+        state.indexes.uncounted[job.seq] = job
 
 
 def _return(state: State, job: Job, pod: Pod) -> None:
@@ -99,7 +122,8 @@ def _return(state: State, job: Job, pod: Pod) -> None:
     local = pod.index // len(job.roles)
     if local < role.replicas:
         role.returned = sorted([*(role.returned or ()), local])
-        quota.expect(state.queues[job.queue], pod.shape.charges, 1)
+        shape = job.shape.shapes[pod.index % len(job.roles)]  # its own may be that of its rest
+        quota.expect(state.queues[job.queue], shape.charges, 1)
 
 
 def _remember(job: Job, pod: Pod) -> None:
@@ -117,6 +141,10 @@ def settle(state: State, job: Job) -> None:
     state.touch(job)
     if job.phase in ENDED:
         return
+    if state.claims and job.seq in state.claims:
+        fault = claims_book.fault(state, job)
+        if fault is not _NO_REASON:
+            claims_book.give_up(state, job, fault)
     if job.ending is not _UNKNOWN:
         if not job.pods:
             _end(state, job, job.ending)
@@ -124,15 +152,32 @@ def settle(state: State, job: Job) -> None:
             quota.disclaim(state, job)
             move_job(state, job, _RELEASING)
         return
+    if state.policy.ends_stale:
+        stale.watch(state, job)
     if not job.pods:
         if not is_pending(job):
             job.reason = _ALL_PODS_SUCCEEDED
             job.asked = sum(role.succeeded for role in job.roles)
             _end(state, job, _SUCCEEDED)
             return
-        if job.phase in (_ALLOCATED, _RUNNING):
+        if job.phase in (_ALLOCATED, _RUNNING, _SUSPENDED):
             move_job(state, job, _INQUEUE)
     line_up(state, job)
+
+
+def watch(state: State, job: Job) -> None:
+    """The job waits from now on: what it says is to follow from a long wait will be looked at."""
+    actions = pending_actions(job) if job.request.actions else ()
+    if actions:
+        job.waiting_since_ns = state.now_ns
+        state.touch(job)
+        for action in actions:
+            state.indexes.timers.at(state.now_ns + action.timeout_ns, _JOB_PENDING, job.seq)
+
+
+def pending_actions(job: Job) -> list[EventAction]:
+    """The job's actions that follow when it has waited too long."""
+    return [action for action in job.request.actions if action.event is PodEvent.JOB_PENDING]
 
 
 def end_job(
@@ -171,6 +216,9 @@ def _end(state: State, job: Job, phase: Phase) -> None:
 
 
 def _close(state: State, job: Job, phase: Phase) -> None:
+    if job.stale_since_ns:
+        job.stale_since_ns = 0
+        state.indexes.stale.pop(job.seq, None)
     quota.disclaim(state, job)
     queue = state.queues[job.queue]
     if is_pending(job):
@@ -180,6 +228,11 @@ def _close(state: State, job: Job, phase: Phase) -> None:
         level.jobs -= 1
     progress.ended_in(state, queue)
     move_job(state, job, phase)
+    if job.flavors:
+        held_quota.recount(state, job)
+    state.indexes.overdue.pop(job.seq, None)
+    if job.promise:
+        promised.take(state, job)
     job.ended_ns = state.now_ns
     state.indexes.timers.at(job.ended_ns + ttl_ns(state, job), _JOB_TTL, job.seq)
     say_of_job(

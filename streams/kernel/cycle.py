@@ -2,30 +2,84 @@
 
 from collections.abc import Callable
 
-from ganger.streams.kernel.actions import allocate, backfill, enqueue
+from ganger.streams.kernel.actions import (
+    admit,
+    allocate,
+    backfill,
+    enqueue,
+    preempt,
+    reclaim,
+    reserve,
+    shuffle,
+    stale,
+    timed,
+)
 from ganger.streams.kernel.decide import say_cycle_closed
 from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.session import Session
+from ganger.streams.kernel.starts import start_claims
 from ganger.streams.kernel.state import State
 
 ACTIONS: dict[str, Callable[[Session], None]] = {
     "enqueue": lambda session: enqueue.run(session, asks=True),
     "allocate": allocate.run,
     "backfill": backfill.run,
+    "admit": admit.run,
+    "preempt": preempt.run,
+    "reclaim": reclaim.run,
+    "reserve": reserve.run,
+    "shuffle": shuffle.run,
+    "stale": stale.run,
 }
+
+HUNTS = ("preempt", "reclaim", "shuffle")
+"""Actions that have others evicted. They are left out while nothing has changed since they last
+found nobody, so that many who wait cost nothing. What they find does not depend on the time but
+through protections that end, which are told to `evict_epoch`, and orders that follow the clock.
+"""
+
+
+def _backfill_timed(session: Session) -> None:
+    backfill.run(session)
+    timed.scan(session)
+
+
+TIMED_ACTIONS = {**ACTIONS, "allocate": timed.allocate, "backfill": _backfill_timed}
+"""The same under policies that plan with run times."""
 
 
 def run_cycle(state: State) -> None:
-    """Run the policy's actions and close. Without enqueue every pending job is admitted."""
-    if state.indexes.is_idle():  # no action would find anything to do
+    """Run the policy's actions and close. Without enqueue or admit all who wait are admitted."""
+    for refresh in state.policy.refresh:
+        refresh(state)
+    is_quiet = _is_quiet(state)
+    indexes = state.indexes
+    if indexes.is_idle() and not (state.claims or indexes.stale) and is_quiet:
+        # no action would find anything to do
         say_cycle_closed(state, 0, 0, seal(state))
         return
     session = Session(state)
+    if state.claims:
+        start_claims(session)
     actions = state.policy.actions
-    if actions and "enqueue" not in actions:
+    if actions and "enqueue" not in actions and not state.policy.asks_quota:
         enqueue.run(session, asks=False)
+    table = TIMED_ACTIONS if state.policy.is_timed else ACTIONS
     for action in actions:
-        ACTIONS[action](session)
+        if not (is_quiet and action in HUNTS):
+            table[action](session)
     session.line_lone()
     enqueue.say_admitted(session)
     say_cycle_closed(state, session.started, session.evicted, seal(state))
+    if state.policy.evicts and not session.has_taken:
+        state.indexes.evict_seen = (state.digest, state.indexes.evict_epoch)
+
+
+def _is_quiet(state: State) -> bool:
+    """Whether those who take from others would find nobody, as in the last cycle."""
+    policy = state.policy
+    if not policy.evicts:
+        return True
+    seen = state.indexes.evict_seen
+    now = (state.digest, state.indexes.evict_epoch)
+    return seen == now and not state.dirty and not policy.follows_clock

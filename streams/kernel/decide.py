@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from hashlib import sha256
+from typing import NamedTuple
 
 from ganger.schemas.decisions import Decision
 from ganger.schemas.encoding import decision_body_1, decision_body_with
@@ -15,10 +16,12 @@ from ganger.streams.kernel.topology import spans
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _CYCLE_CLOSED = DecisionKind.CYCLE_CLOSED
 _EVICT = DecisionKind.EVICT
+_NOTICE = DecisionKind.NOTICE
 _REJECT = DecisionKind.REJECT
 _CYCLE_DONE = Reason.CYCLE_DONE
 _PLACED_IN_TURN = Reason.PLACED_IN_TURN
 _PLACED_WITHOUT_RESOURCES = Reason.PLACED_WITHOUT_RESOURCES
+_MAIN = Tier.MAIN
 _UNKNOWN = Tier.UNKNOWN
 
 _NO_CARDS: tuple[CardSpan, ...] = ()
@@ -71,6 +74,35 @@ _placed_body = decision_body_with(
     waiting_count=0,
     digest=b"",
     **_NOTHING_MORE,
+)
+_TIMELESS = {
+    key: value
+    for key, value in _NOTHING_MORE.items()
+    if key not in ("start_ns", "until_ns", "estimate_ns", "estimate_source", "margin_ns", "count")
+}
+"""Those that also decisions about the future do without."""
+_foreseen_body = decision_body_with(
+    "foreseen",
+    until_ns=0,
+    count=0,
+    protected_until_ns=0,
+    for_job="",
+    started_count=0,
+    evicted_count=0,
+    waiting_count=0,
+    digest=b"",
+    **_TIMELESS,
+)
+_reserved_body = decision_body_with(
+    "reserved",
+    **{key: value for key, value in _OF_NO_POD.items() if key != "node"},
+    tier=Tier.MAIN,
+    margin_ns=0,
+    started_count=0,
+    evicted_count=0,
+    waiting_count=0,
+    digest=b"",
+    **_TIMELESS,
 )
 _closed_body = decision_body_with(
     "cycle_closed",
@@ -137,17 +169,32 @@ def say_placed(
     )
 
 
-def say_evict(
+class Foreseen(NamedTuple):
+    """What a placement counted with, of time."""
+
+    reason: Reason
+    asked: int  # numbers of the reason; 0 where they are those of any placement
+    free: int
+    limit: int
+    start_ns: int  # of the reservation that it was judged against; 0 = none
+    estimate_ns: int  # how long the pod is expected to run; 0 = nothing is known
+    estimate_source: Estimates
+    margin_ns: int
+
+
+def say_foreseen(
     state: State,
+    kind: DecisionKind,
     job: Job,
     role: str,
     pod: Pod,
     node: str,
-    reason: Reason,
-    asked: int,
-    limit: int,
+    free: int,
+    foreseen: Foreseen,
 ) -> None:
-    """EVICT of one attempt. `asked`, `limit`: numbers of the reason."""
+    """The same under a policy that plans with run times."""
+    reason, asked, left, limit, start_ns, estimate_ns, source, margin_ns = foreseen
+    shape = pod.shape
     say(
         state,
         Decision(
@@ -155,7 +202,7 @@ def say_evict(
             state.cause,
             state.decision_index,
             state.now_ns,
-            _EVICT,
+            kind,
             job.request.job,
             role,
             pod.index,
@@ -168,14 +215,184 @@ def say_evict(
             0,
             "",
             reason,
-            asked,
-            0,
+            asked or shape.cards_milli,
+            left or free,
             limit,
             state.policy.digest,
             0,
             0,
             0,
             b"",
+            "",
+            "",
+            start_ns,
+            0,
+            0,
+            estimate_ns,
+            source,
+            margin_ns,
+        ),
+        _foreseen_body,
+    )
+
+
+def say_promised(
+    state: State,
+    kind: DecisionKind,
+    job: str,
+    reason: Reason,
+    numbers: tuple[int, int, int],
+    span_ns: tuple[int, int],
+) -> None:
+    """ADMIT of a job that waits. `numbers`: asked, free, limit of the reason; `span_ns`: when it is
+    promised to have started, as likely as not and with a probability of nine in ten.
+    """
+    asked, free, limit = numbers
+    say(
+        state,
+        Decision(
+            state.cell,
+            state.cause,
+            state.decision_index,
+            state.now_ns,
+            kind,
+            job,
+            "",
+            -1,
+            0,
+            "",
+            _NO_CARDS,
+            0,
+            0,
+            _UNKNOWN,
+            0,
+            "",
+            reason,
+            asked,
+            free,
+            limit,
+            state.policy.digest,
+            0,
+            0,
+            0,
+            b"",
+            start_ns=span_ns[0],
+            start_late_ns=span_ns[1],
+        ),
+    )
+
+
+def say_reserved(
+    state: State,
+    kind: DecisionKind,
+    job: Job,
+    reason: Reason,
+    numbers: tuple[int, int, int],
+    span_ns: tuple[int, int],
+    node: str = "",
+    estimate_ns: int = 0,
+    estimate_source: Estimates = Estimates.UNKNOWN,
+    count: int = 0,
+) -> None:
+    """RESERVE or UNRESERVE of a job. `numbers`: asked, free, limit of the reason; `span_ns`: begin
+    and end of the reservation; `count`: pods.
+    """
+    asked, free, limit = numbers
+    say(
+        state,
+        Decision(
+            state.cell,
+            state.cause,
+            state.decision_index,
+            state.now_ns,
+            kind,
+            job.request.job,
+            "",
+            -1,
+            0,
+            node,
+            _NO_CARDS,
+            0,
+            0,
+            _MAIN,
+            0,
+            "",
+            reason,
+            asked,
+            free,
+            limit,
+            state.policy.digest,
+            0,
+            0,
+            0,
+            b"",
+            "",
+            "",
+            span_ns[0],
+            0,
+            span_ns[1],
+            estimate_ns,
+            estimate_source,
+            count=count,
+        ),
+        _reserved_body,
+    )
+
+
+def say_evict(
+    state: State,
+    job: Job,
+    role: str,
+    pod: Pod,
+    node: str,
+    reason: Reason,
+    asked: int,
+    limit: int,
+    free: int = 0,
+    for_job: str = "",
+    queue: str = "",
+    rule: str = "",
+    order: int = 0,
+    considered: int = 0,
+    until_ns: int = 0,
+) -> None:
+    """EVICT of one attempt; with `until_ns` NOTICE that it will be said then. `asked`, `free`,
+    `limit`: numbers of the reason; `for_job`: who it serves; `queue`, `rule`: by whose right;
+    `order`: its place among those that leave together; `considered`: candidates there were.
+    """
+    say(
+        state,
+        Decision(
+            state.cell,
+            state.cause,
+            state.decision_index,
+            state.now_ns,
+            _NOTICE if until_ns else _EVICT,
+            job.request.job,
+            role,
+            pod.index,
+            pod.attempt,
+            node,
+            spans(pod.mask) if pod.mask else _NO_CARDS,
+            pod.card_milli,
+            pod.card_memory,
+            pod.tier,
+            0,
+            for_job,
+            reason,
+            asked,
+            free,
+            limit,
+            state.policy.digest,
+            0,
+            0,
+            0,
+            b"",
+            queue=queue,
+            rule=rule,
+            until_ns=until_ns,
+            order=order,
+            considered=considered,
         ),
     )
 

@@ -1,8 +1,19 @@
 """Making everything derived again from the primary facts."""
 
 from ganger.schemas.enums import Phase
-from ganger.streams.kernel import occupancy, quota
-from ganger.streams.kernel.attempts import ttl_ns
+from ganger.streams.kernel import (
+    deadlines,
+    estimates,
+    held_quota,
+    occupancy,
+    promised,
+    quota,
+    stale,
+    tallies,
+    zones,
+)
+from ganger.streams.kernel.attempts import pending_actions, ttl_ns
+from ganger.streams.kernel.claims_book import book, count
 from ganger.streams.kernel.digest import (
     holds_all,
     loose_entities,
@@ -11,18 +22,22 @@ from ganger.streams.kernel.digest import (
     stride_of,
 )
 from ganger.streams.kernel.entities import ENDED, Entity, Job, Queue
+from ganger.streams.kernel.evictions import watch_protection
 from ganger.streams.kernel.lifecycle import WAITING
 from ganger.streams.kernel.lines import line_up
 from ganger.streams.kernel.reservations import reserved_nodes
-from ganger.streams.kernel.state import Indexes, State
+from ganger.streams.kernel.state import RESERVE_ALL, Indexes, State
+from ganger.streams.kernel.submissions import count_waiters
 from ganger.streams.kernel.timers import Timers, Wake
-from ganger.streams.kernel.waiting import Waiting
+from ganger.streams.kernel.waiting import TimedWaiting, Waiting
 
 
 def rebuild(state: State) -> bytes:
     """Everything. Returns the digest. O(all entities)."""
+    stirred = state.stirred
     state.indexes = Indexes(state.nodes, state.jobs)
     state.total = [0] * len(state.table.names)
+    state.barred = [0] * len(state.table.names)
     for job in state.jobs.values():
         job.claims = job.phase is Phase.INQUEUE
     for node in state.nodes:
@@ -36,12 +51,13 @@ def rebuild(state: State) -> bytes:
             else:
                 pod.is_untold = holds_all(owner)
     reserved = reserved_nodes(state)
-    for index, mask in enumerate(claimed_masks(state)):
-        state.nodes[index].claimed = mask
+    for seq in sorted(state.claims):
+        book(state, state.jobs[seq], state.claims[seq])
     for node in state.nodes:
         node.is_reserved = node.report.node in reserved
         occupancy.recount(state, node)
         node.capacity = {}
+        node.barred = {}
         node.counted = None
         occupancy.count_in(state, node)
     read_queues(state)
@@ -54,6 +70,7 @@ def rebuild(state: State) -> bytes:
             state.indexes.dependents.setdefault(seq, []).append(job.seq)
     for waiting in state.indexes.dependents.values():
         waiting.sort()
+    state.stirred = stirred  # lining up is not news
     return retouch(state)
 
 
@@ -69,6 +86,8 @@ def read_queues(state: State) -> None:
         queue.stride = queue.stride or stride_of(queue.index)
     state.widen()
     quota.relink(state)
+    tallies.recount_all(state)
+    state.indexes.waiters = count_waiters(state)
 
 
 def _quotas(state: State, queue: Queue) -> dict[int, tuple[int, int, int]]:
@@ -85,28 +104,27 @@ def _quotas(state: State, queue: Queue) -> dict[int, tuple[int, int, int]]:
     }
 
 
-def claimed_masks(state: State) -> list[int]:
-    """Cards of each node that claims are on."""
-    masks = [0] * len(state.nodes)
-    for claim in state.claims.values():
-        for entry in claim.entries:
-            masks[entry.node] |= entry.mask
-    return masks
-
-
 def recount_queues(state: State) -> None:
     """Counts of the queue tree, and of the cell, from jobs and pods."""
     width = len(state.table.names)
     state.indexes.claims.clear()
     vectors = [state.used, state.admitted]
     for queue in state.queues:
-        vectors += [queue.used, queue.admitted, queue.waiting]
+        vectors += [queue.used, queue.admitted, queue.waiting, queue.leaving]
         queue.jobs = 0
+        queue.held.clear()
+        queue.holders.clear()
     for vector in vectors:
         vector[:] = [0] * width  # in place: queues refer to the vectors of those above them
+    state.indexes.least_priority = {}
+    state.indexes.most_priority = {}
     for job in state.jobs.values():
+        job.held_quota = None
         if job.phase not in ENDED:
             _count_job(state, job)
+            quota.rank(state, job)
+    for seq, claim in state.claims.items():
+        count(state, state.jobs[seq], claim, 1)
     state.indexes.gate_grew = True
 
 
@@ -114,10 +132,16 @@ def _count_job(state: State, job: Job) -> None:
     queue = state.queues[job.queue]
     for level in queue.chain:
         level.jobs += 1
+    if job.pods and job.shape.is_elastic:
+        state.indexes.elastic[job.seq] = job
     for pod in (job.pods or {}).values():
         quota.charge(state, queue, pod.shape.charges, 1)
+        if quota.is_departing(pod):
+            quota.depart(state, queue, pod.shape.charges, 1)
     for role, shape in zip(job.roles, job.shape.shapes, strict=True):
         quota.expect(queue, shape.charges, role.pending())
+    if job.flavors:
+        held_quota.recount(state, job)
     if job.claims:
         job.claims = False
         quota.claim(state, job)
@@ -127,9 +151,15 @@ def rebuild_lines(state: State) -> None:
     """Waiting jobs in the order that the policy in force gives them."""
     indexes = state.indexes
     indexes.gate = Waiting(state.jobs, by_pod=False)
-    indexes.inqueue = Waiting(state.jobs, by_pod=True)
+    if state.policy.is_timed:
+        indexes.inqueue = TimedWaiting(state.jobs, by_pod=True, stir=state.stir)
+    else:
+        indexes.inqueue = Waiting(state.jobs, by_pod=True)
+    estimates.rebuild(state)
+    promised.rebuild(state)
     indexes.zero = {}
     indexes.gate_grew = True
+    deadlines.find_overdue(state)
     for job in state.jobs.values():
         job.key = job.group = None
     for job in state.jobs.values():
@@ -139,6 +169,8 @@ def rebuild_lines(state: State) -> None:
 def rebuild_timers(state: State) -> None:
     """What time alone may change."""
     timers = state.indexes.timers = Timers()
+    for zone in state.zones.values():
+        zones.watch(state, zone)
     for reservation in state.reservations.values():
         for at_ns in (reservation.from_ns, reservation.to_ns):
             if at_ns > state.clock_ns:
@@ -146,12 +178,35 @@ def rebuild_timers(state: State) -> None:
     for job in state.jobs.values():
         if job.phase in ENDED:
             timers.at(job.ended_ns + ttl_ns(state, job), Wake.JOB_TTL, job.seq)
+        else:
+            deadlines.watch(state, job)
+        if job.stale_since_ns:
+            stale.book(state, job)
         if job.not_before_ns > state.clock_ns:
             timers.at(job.not_before_ns, Wake.JOB_BACKOFF, job.seq)
+        if job.admitted_ns and job.phase is Phase.INQUEUE:
+            due = job.admitted_ns + state.policy.settings.inqueue_ns
+            timers.at(due, Wake.INQUEUE, job.seq)
+        if job.waiting_since_ns and job.phase in WAITING:
+            for action in pending_actions(job):
+                due = job.waiting_since_ns + action.timeout_ns
+                if due > state.clock_ns:
+                    timers.at(due, Wake.JOB_PENDING, job.seq)
         for pod in (job.pods or {}).values():
             if pod.phase is Phase.ALLOCATED:
                 due = pod.allocated_ns + state.policy.settings.start_timeout_ns
                 timers.at(due, Wake.POD_START, pod.job, pod.index, pod.attempt)
+            if pod.notice_until_ns:
+                until = pod.notice_until_ns
+                timers.at(until, Wake.NOTICE, pod.job, pod.index, pod.attempt)
+            if pod.protected_until_ns or state.policy.protected:
+                watch_protection(state, job, pod)
+    for claim in state.claims.values():
+        timers.at(claim.until_ns, Wake.CLAIM, claim.job)
+    timing = state.policy.timing
+    if timing is not None and timing.reserve >= RESERVE_ALL:
+        for booking in state.bookings.values():
+            timers.at(booking.start_ns, Wake.BOOKED, booking.job)
 
 
 def retouch(state: State) -> bytes:

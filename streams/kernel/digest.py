@@ -24,6 +24,7 @@ from ganger.schemas.records import (
     ZoneConfigured,
 )
 from ganger.streams.kernel.entities import (
+    Booking,
     Claim,
     Entity,
     Job,
@@ -41,6 +42,8 @@ _blank = blake2b(digest_size=16)
 _encode = msgspec.msgpack.Encoder().encode
 _pack_pod = Struct("<16q").pack
 _pack_times = Struct("<2q").pack
+_pack_time = Struct("<5q").pack
+_pack_booking = Struct("<4qQ").pack
 _pack_job = Struct("<18q").pack
 _MASK_BITS = 62  # longer masks follow the packed facts as bytes
 _SEQ = 0x9E3779B97F4A7C15F39CC0605CEDC835
@@ -48,6 +51,7 @@ _CLOCK = 0xB5297A4D3F84D5B568E31DA4C9A1B70F
 _EPOCH = 0xC2B2AE3D27D4EB4F165667B19E3779F9
 _CLAIM = 0xD6E8FEB86659FD93A0761D6478BD642F
 _PROGRESS = 0x8EBC6AF09C88C6E3D1B54A32D192ED03
+_STIRRED = 0x9A4F6C1B83D2E70518F95D3B7A60C24D
 """Odd numbers of 128 bits, otherwise arbitrary, that tell numbers apart in a sum; see `_core`."""
 
 
@@ -96,6 +100,10 @@ def _pod_facts(pod: Pod) -> bytes:
         facts += mask.to_bytes((mask.bit_length() + 7) // 8, "little")
     if pod.protected_until_ns or pod.notice_until_ns:
         facts += b"until" + _pack_times(pod.protected_until_ns, pod.notice_until_ns)
+    if pod.expect_ns or pod.protect_ns or pod.for_job >= 0 or pod.suspended_ns or pod.ran_ns:
+        facts += b"time" + _pack_time(
+            pod.expect_ns, pod.protect_ns, pod.for_job, pod.suspended_ns, pod.ran_ns
+        )
     return facts
 
 
@@ -165,6 +173,28 @@ def _job_facts(job: Job) -> bytes:
                 job.stale_since_ns,
             )
         )
+    if job.admitted_ns or job.waiting_since_ns or job.wishes:
+        facts += _encode(("own", job.admitted_ns, job.waiting_since_ns, job.wishes))
+    if job.estimate_ns or job.promise or job.credit or job.lost_milli_ns:
+        facts += _encode(
+            (
+                "time",
+                job.estimate_ns,
+                job.estimate_source,
+                job.promise,
+                job.credit,
+                job.lost_milli_ns,
+            )
+        )
+    return facts
+
+
+def _booking_facts(booking: Booking) -> bytes:
+    facts = b"booking" + _pack_booking(
+        booking.job, booking.start_ns, booking.cards, len(booking.entries), booking.until_ns
+    )
+    if booking.entries:
+        facts += _encode(booking.entries)
     return facts
 
 
@@ -352,6 +382,7 @@ _FACTS = {
     Node: _node_facts,
     Queue: _queue_facts,
     Claim: _claim_facts,
+    Booking: _booking_facts,
     Usage: _usage_facts,
     Submissions: _submissions_facts,
     Row: _row_facts,
@@ -405,6 +436,7 @@ def loose_entities(state: State) -> list[Entity]:
         *state.usage.values(),
         *state.submissions.values(),
         *state.memory.values(),
+        *state.bookings.values(),
     ]
 
 
@@ -439,6 +471,7 @@ def _core(state: State) -> int:
         + state.epoch * _EPOCH
         + state.claim * _CLAIM
         + state.progress * _PROGRESS
+        + state.stirred * _STIRRED
         + int.from_bytes(state.policy.digest, "little")
     )
     if state.flags or state.reservations or state.sources:
@@ -446,6 +479,8 @@ def _core(state: State) -> int:
         for name in sorted(state.reservations):
             data += _reservation_facts(name, state.reservations[name])
         total += _hash(data)
+    if state.knobs:
+        total += _hash(_encode(("knobs", state.knobs)))
     return total
 
 

@@ -9,11 +9,12 @@ record that made them. Nobody but the handlers and the statement of a cycle chan
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ganger.schemas.enums import Phase, Tier
+from ganger.schemas.enums import Estimates, Phase, Tier
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
     FlavorChoice,
     JobSubmitRequested,
+    Limit,
     NodeReport,
     QueueConfigured,
 )
@@ -64,6 +65,11 @@ class Pod:
     checkpoint_milli: int = -1  # progress at the last checkpoint; -1 = none
     protected_until_ns: int = 0  # before then nobody's victim
     notice_until_ns: int = 0  # told that it will be evicted then; 0 = not told
+    expect_ns: int = 0  # when it is expected to end, where that was set; 0 = as its job says
+    protect_ns: int = 0  # for how long it is nobody's victim once it runs
+    for_job: int = -1  # seq of the job for which it will be suspended; -1 = none
+    suspended_ns: int = 0  # since then; 0 = not
+    ran_ns: int = 0  # before it was last suspended
     is_untold: bool = False  # ended, or told with its job
     term: int = 0
     is_dirty: bool = False
@@ -90,6 +96,7 @@ class Node:
     # shared healthy cards -> free milli, free MiB
     shared: dict[int, tuple[int, int]] = field(default_factory=dict)
     claimed: int = 0  # mask of cards that claims are on, held by pods that leave or free
+    claimed_whole: int = 0  # those of them that are claimed whole, not for a share
     free_cpu: int = 0
     free_memory: int = 0
     free_slots: int = 0
@@ -100,6 +107,7 @@ class Node:
     labels: dict[str, str] = field(default_factory=dict)
     counted: NodeClass | None = None  # the class whose `node_count` it is part of
     capacity: dict[int, int] = field(default_factory=dict)  # its part of the cell's, by place
+    barred: dict[int, int] = field(default_factory=dict)  # that part of it that is out of use
     is_reserved: bool = False  # inside an active reservation
     is_open: bool = False  # takes new pods: none of the above forbids it
     is_untold: bool = False  # never: nodes stay known
@@ -129,7 +137,7 @@ class Alike:
 
     shape: JobShape
     look: int
-    groups: "dict[int, Group]" = field(default_factory=dict)  # by queue
+    groups: "dict[int, Group]" = field(default_factory=dict)  # by `slot_of` their jobs
     has_failed: bool = False
 
 
@@ -147,6 +155,15 @@ class Group:
     def __lt__(self, other: "Group") -> bool:
         """Entries with equal keys, of which one is stale: any order will do."""
         return False
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is counted against limits of queues; amounts by resource place."""
+
+    jobs: int = 0  # admitted and not ended
+    held: dict[int, int] = field(default_factory=dict)  # by live attempts and claims
+    admitted: dict[int, int] = field(default_factory=dict)  # minimums of jobs that wait for cards
 
 
 @dataclass(slots=True, eq=False)
@@ -183,12 +200,25 @@ class Job:
     requeues: int = 0  # times put back since it was last admitted and started
     restarts: int = 0  # times its pods were started anew together
     stale_since_ns: int = 0  # below its minimum since then; 0 = not
+    admitted_ns: int = 0  # when, if an admission that is not used expires
+    waiting_since_ns: int = 0  # last began to wait with no pod placed; 0 = no action asks for it
+    # estimate, time limit, preference and risk as updates left them; () = as submitted
+    wishes: tuple[int, ...] = ()
+    estimate_ns: int = 0  # run time that was counted with last; 0 = as its request says
+    estimate_source: Estimates = Estimates.UNKNOWN
+    promise: tuple[int, ...] = ()  # when it was told how long it waits: that time, and two waits
+    credit: int = 0  # compensation for work lost in gaps
+    lost_milli_ns: int = 0  # card-time lost so, in milli-card-ns
     # derived
     key: tuple[int, ...] | None = None  # its place in a waiting line, if it stands in one
     look: int = 0  # how far it is: see `Alike`
     group: Group | None = None  # its look-alikes in that line
     is_scaled: bool = False  # its roles are no longer those of its request
+    owner: int = 0  # whose it is, in queues with limits that may tell jobs apart by that
+    tally: Tally | None = None  # its part of `Indexes.tallies`
     claims: bool = False  # its minimum counts as admitted demand: INQUEUE and may be placed
+    # quota that it holds, by flavor and resource: see module `held_quota`; none: it holds none
+    held_quota: dict[tuple[str, str], int] | None = None
     is_untold: bool = False  # forgotten
     term: int = 0
     is_dirty: bool = False
@@ -216,14 +246,23 @@ class Queue:
     used_up: tuple[list[int], ...] = ()  # the vectors `used` of its chain, then the cell's
     admitted_up: tuple[list[int], ...] = ()  # the same of `admitted`
     waiting_up: tuple[list[int], ...] = ()  # the vectors `waiting` of its chain
+    leaving_up: tuple[list[int], ...] = ()  # the vectors `leaving` of its chain
     is_closed: bool = False  # it or an ancestor takes no new jobs
     is_draining: bool = False  # it or an ancestor drains
     is_capped: bool = False  # it or an ancestor has a capability
+    # limits of it and its ancestors on submissions, each with the queue whose it is
+    gates: "tuple[tuple[Queue, Limit], ...]" = ()
+    bounds: "tuple[tuple[Queue, Limit], ...]" = ()  # the other limits of its chain
+    tenants: tuple[tuple[str, ...], ...] = ()  # who may submit, where it or an ancestor says so
     # derived from jobs and pods, summed over the subtree, by resource place
     used: list[int] = field(default_factory=list)
+    leaving: list[int] = field(default_factory=list)  # held by attempts that have to leave
     admitted: list[int] = field(default_factory=list)  # minimums of jobs in phase INQUEUE
     waiting: list[int] = field(default_factory=list)  # requests of pods not yet placed
     jobs: int = 0  # not ended
+    # of a leaf: quota that its jobs hold, by flavor and resource, and seqs of those jobs
+    held: dict[tuple[str, str], int] = field(default_factory=dict)
+    holders: dict[int, None] = field(default_factory=dict)
     is_untold: bool = False  # never: a removed queue keeps its id
     term: int = 0
     is_dirty: bool = False
@@ -256,6 +295,21 @@ class ClaimEntry:
     mask: int  # exactly one card when shared
     card_milli: int = 0
     card_memory: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Booking:
+    """Cards held for a waiting job from a future moment on: its reservation."""
+
+    job: int  # seq of the job: one booking each
+    start_ns: int
+    until_ns: int  # by its estimate; `FOREVER` where nothing is known
+    cards: int  # in all
+    # node and how many cards of it; () where all cards are alike, so that the sum says it all
+    entries: tuple[tuple[int, int], ...] = ()
+    is_untold: bool = False  # given up or met
+    term: int = 0
+    is_dirty: bool = False
 
 
 @dataclass(slots=True, eq=False)

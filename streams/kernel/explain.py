@@ -7,14 +7,19 @@ best that any of these nodes has. O(nodes x roles).
 
 import msgspec
 
-from ganger.schemas.enums import Phase, QueueState, Tier
+from ganger.schemas.enums import Phase, QueueState, Tier, Tri
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import quota
-from ganger.streams.kernel.entities import ENDED, Job, Node
-from ganger.streams.kernel.gangs import missing
+from ganger.streams.kernel import admission, quota, scoring
+from ganger.streams.kernel.entities import ENDED, Claim, Job, Node
+from ganger.streams.kernel.gangs import missing, needed
 from ganger.streams.kernel.lines import line_of
 from ganger.streams.kernel.node_index import holds_extra, matches, pods_on, tolerated, usable_cards
+from ganger.streams.kernel.outlooks import missed
+from ganger.streams.kernel.policies.hooks import Hooks
+from ganger.streams.kernel.policies.registry import rules_of
+from ganger.streams.kernel.progress import may_evict
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, Shape
+from ganger.streams.kernel.spared import Spared, spared
 from ganger.streams.kernel.state import Refusal, State
 from ganger.streams.kernel.topology import best_island, pods_in
 
@@ -23,6 +28,9 @@ EXAMPLES = 3
 
 AHEAD = 5
 """Jobs named that are ahead in line."""
+
+EVICTING = ("preempt", "reclaim", "admit", "consolidate")
+"""Actions that have others evicted for a job."""
 
 
 class Finding(msgspec.Struct, frozen=True, gc=False):
@@ -35,6 +43,8 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     role: str = ""
     count: int = 0
     nodes: tuple[str, ...] = ()
+    rule: str = ""  # of the policy; empty: the kernel's own
+    queue: str = ""  # whose limit or due it is
 
 
 class PodFinding(msgspec.Struct, frozen=True, gc=False):
@@ -68,6 +78,7 @@ class Explanation(msgspec.Struct, frozen=True, gc=False):
     queue_capability: int  # -1 = unlimited
     reasons: tuple[Finding, ...]
     pods: tuple[PodFinding, ...]
+    spared: tuple[Spared, ...] = ()  # whom preempt and reclaim leave alone though it waits
 
 
 def explain(state: State, job_key: str) -> Explanation | None:
@@ -110,6 +121,7 @@ def explain(state: State, job_key: str) -> Explanation | None:
             )
             for _, pod in sorted((job.pods or {}).items())
         ),
+        spared=_spared(state, job),
     )
 
 
@@ -127,15 +139,22 @@ def _reasons(state: State, job: Job) -> tuple[Finding, ...]:
         return (Finding(job.reason, job.asked, 0, job.limit),)
     if not any(role.pending() for role in job.roles):
         return ()
+    claim = state.claims.get(job.seq)
+    if claim is not None:
+        return (Finding(Reason.CLAIM_MADE, _still_there(state, claim)),)
     findings = _own(state, job)
+    rules = [] if state.policy_record is None else rules_of(state.policy_record)
     if job.phase is Phase.PENDING:
-        for voter in state.policy.job_enqueue:
-            vote = voter(state, job)
-            if isinstance(vote, Refusal):
-                findings.append(Finding(vote.reason, vote.asked, vote.free, vote.limit))
+        findings += _of_admission(state, job, rules)
     if all(finding.reason is not Reason.QUEUE_CAPABILITY for finding in findings):
         findings += _of_capability(state, job)
+    if job.phase is not Phase.PENDING:
+        findings += _of_queue(state, job, rules)
     findings += _of_nodes(state, job)
+    findings += _of_evictions(state, job)
+    gap = missed(state, job)
+    if gap is not None:
+        findings.append(Finding(gap.reason, gap.asked, 0, gap.limit))
     position, _ = _position(state, job)
     if position > 1:
         findings.append(Finding(Reason.BEHIND_OTHERS, position - 1))
@@ -182,6 +201,68 @@ def _of_capability(state: State, job: Job) -> list[Finding]:
     return findings
 
 
+def _still_there(state: State, claim: Claim) -> int:
+    """Attempts that a claim waits for."""
+    jobs = [(state.jobs.get(seq), index, attempt) for seq, index, attempt in claim.victims]
+    pods = [(job.pods or {}).get(index) for job, index, _ in jobs if job is not None]
+    attempts = [attempt for job, _, attempt in jobs if job is not None]
+    return sum(p is not None and p.attempt == a for p, a in zip(pods, attempts, strict=True))
+
+
+def _of_admission(state: State, job: Job, rules: list[tuple[str, Hooks]]) -> list[Finding]:
+    """What keeps it from being admitted: quota, and every rule that votes against it."""
+    if state.policy.asks_quota:
+        lack = admission.lacks(state, job)
+        return [] if lack is None else [_refused(state, lack, "cohort")]
+    votes = [(hooks.job_enqueue(state, job), name) for name, hooks in rules if hooks.job_enqueue]
+    return [_refused(state, vote, name) for vote, name in votes if isinstance(vote, Refusal)]
+
+
+def _of_queue(state: State, job: Job, rules: list[tuple[str, Hooks]]) -> list[Finding]:
+    """What rules say of the queue of an admitted job: it has its due, or is at a bound."""
+    queue = state.queues[job.queue]
+    findings = []
+    for name, hooks in rules:
+        if hooks.overused is not None:
+            refusal = hooks.overused(state, queue)
+            if refusal is not None:
+                findings.append(_refused(state, refusal, name))
+        for role, shape in enumerate(job.shape.shapes):
+            if hooks.allocatable is None or shape.is_empty or not job.roles[role].pending():
+                continue
+            wanted = max(1, needed(job)[role])
+            count, refusal = hooks.allocatable(state, job, shape, wanted, {})
+            if count < wanted and refusal is not None:
+                findings.append(_refused(state, refusal, name, job.shape.roles[role].name))
+    return findings
+
+
+def _refused(state: State, refusal: Refusal, rule: str, role: str = "") -> Finding:
+    """A refusal of a rule as a finding."""
+    queue = state.queues[refusal.queue].config.queue if refusal.queue >= 0 else ""
+    numbers = (refusal.reason, refusal.asked, refusal.free, refusal.limit)
+    return Finding(*numbers, role=role, rule=rule, queue=queue)
+
+
+def _spared(state: State, job: Job) -> tuple[Spared, ...]:
+    """For a job that waits and may have others evicted."""
+    waits = job.phase in (Phase.INQUEUE, Phase.RUNNING, Phase.ALLOCATED) and any(needed(job))
+    if not waits or job.seq in state.claims or not may_evict(state, job):
+        return ()
+    return spared(state, job)
+
+
+def _of_evictions(state: State, job: Job) -> list[Finding]:
+    """Why nobody is evicted for it, where the policy has others evicted at all."""
+    if not any(action in state.policy.actions for action in EVICTING):
+        return []
+    if job.request.preempts is Tri.NO:
+        return [Finding(Reason.NEVER_PREEMPTS)]
+    if not may_evict(state, job):
+        return [Finding(Reason.EVICTION_RIGHT_USED)]
+    return []
+
+
 def _of_nodes(state: State, job: Job) -> list[Finding]:
     if not state.nodes:
         return [Finding(Reason.NO_NODES)]
@@ -196,7 +277,7 @@ def _of_nodes(state: State, job: Job) -> list[Finding]:
         tally = _Tally(name)
         fits = empty = 0
         for node in state.nodes:
-            fits += _look(state, job, shape, node, tally, pending)
+            fits += _look(state, job, role, node, tally, pending)
             empty += _when_empty(node, shape, pending)
         wanted = max(needs[role], 1 if len(job.roles) == 1 and not short else 0)
         fits, empty = min(fits, pending), min(empty, pending)
@@ -241,8 +322,9 @@ class _Tally:
         ]
 
 
-def _look(state: State, job: Job, shape: Shape, node: Node, tally: _Tally, pending: int) -> int:
+def _look(state: State, job: Job, role: int, node: Node, tally: _Tally, pending: int) -> int:
     """Pods that fit on a node now; what keeps more from it goes to the tally."""
+    shape = job.shape.shapes[role]
     before = sum(kept[0] for kept in tally.found.values())
     if node.is_lost:
         tally.add(node, Reason.NODE_UNREACHABLE)
@@ -259,6 +341,9 @@ def _look(state: State, job: Job, shape: Shape, node: Node, tally: _Tally, pendi
         tally.add(node, Reason.TAINT_NOT_TOLERATED)
     if not matches(node.labels, shape.request.selectors):
         tally.add(node, Reason.LABEL_MISMATCH)
+    forbidden = scoring.refused(state, job, role, node)
+    if forbidden is not Reason.UNKNOWN:
+        tally.add(node, forbidden)
     _look_at_cards(shape, node, tally)
     if node.free_cpu < shape.cpu:
         tally.add(node, Reason.CPU_TOO_LITTLE, shape.cpu, node.free_cpu)

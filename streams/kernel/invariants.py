@@ -3,17 +3,25 @@
 For tests, simulations and `verify`; O(all entities).
 """
 
+from collections.abc import Callable
+
 from ganger.schemas.enums import Phase
 from ganger.streams.kernel import topology
-from ganger.streams.kernel.derive import claimed_masks
+from ganger.streams.kernel.claims_book import Place, places
 from ganger.streams.kernel.digest import recompute, seal
-from ganger.streams.kernel.entities import ENDED, LIVE, Job, Node, Queue
+from ganger.streams.kernel.entities import ENDED, LIVE, Job, Node, Queue, Tally
+from ganger.streams.kernel.foresight.standing import Told
+from ganger.streams.kernel.gangs import placeable
+from ganger.streams.kernel.held_quota import held_by
 from ganger.streams.kernel.lifecycle import WAITING
 from ganger.streams.kernel.lines import look_of, may_start, order_key
 from ganger.streams.kernel.node_index import CPU_SHIFT, MEMORY_SHIFT
 from ganger.streams.kernel.occupancy import is_open
-from ganger.streams.kernel.resources import CARD_MILLI, CARDS, CPU, MEMORY, PODS, Need
+from ganger.streams.kernel.quota import is_counted
+from ganger.streams.kernel.resources import CARD_MILLI, CARDS, CPU, MEMORY, PODS, JobShape
 from ganger.streams.kernel.state import State
+from ganger.streams.kernel.tallies import catch_up, tally_of
+from ganger.streams.kernel.submissions import count_waiters
 
 
 class InvariantViolation(AssertionError):
@@ -25,6 +33,7 @@ class InvariantViolation(AssertionError):
 
 def check(state: State) -> None:
     """Raise `InvariantViolation` at the first rule that does not hold."""
+    _check_claims(state)
     for node in state.nodes:
         _check_node(state, node)
     _check_index(state)
@@ -32,9 +41,18 @@ def check(state: State) -> None:
         _check_job(state, job)
     _check_lines(state)
     _check_queues(state)
-    _check_claims(state)
+    _check_held(state)
+    _check_tallies(state)
+    _check_promises(state)
     _check_rest(state)
     _same("digest", "the cell", seal(state), recompute(state))
+
+
+def _check_promises(state: State) -> None:
+    promised = state.indexes.promised
+    if promised is not None:
+        told = [Told(*job.promise) for job in state.jobs.values() if job.promise]
+        _same("promised work", "the cell", promised.work, sum(one.work for one in told))
 
 
 def _same(what: str, who: str, kept: object, true: object) -> None:
@@ -69,8 +87,23 @@ def _check_node(state: State, node: Node) -> None:
     for card, milli in shares.items():
         if milli > CARD_MILLI or whole >> card & 1:
             raise InvariantViolation("share of card", f"{name}/{card}", milli, CARD_MILLI)
+    claimed = 0
+    for own in state.indexes.reserved.get(node.index, {}).values():
+        for shape, entry in own:
+            cpu -= shape.cpu
+            memory -= shape.memory
+            slots -= 1
+            claimed |= entry.mask
+            if entry.card_milli:
+                card = entry.mask.bit_length() - 1
+                shares[card] = shares.get(card, 0) + entry.card_milli
+    for card in shares:  # what is held or claimed whole beside shares leaves them nothing
+        shares[card] += CARD_MILLI * (whole >> card & 1) + CARD_MILLI * (
+            node.claimed_whole >> card & 1
+        )
     shared = sum(1 << card for card in shares)
-    _same("free cards", name, node.free, healthy & ~whole & ~shared)
+    _same("claimed cards", name, node.claimed, claimed)
+    _same("free cards", name, node.free, healthy & ~whole & ~shared & ~claimed)
     _same("free card count", name, node.free_count, node.free.bit_count())
     kept = {card: room[0] for card, room in node.shared.items()}
     true = {card: CARD_MILLI - milli for card, milli in shares.items() if healthy >> card & 1}
@@ -147,12 +180,12 @@ def _check_lines(state: State) -> None:
             continue
         if job.phase is Phase.PENDING:
             gate.setdefault(job.queue, []).append(order_key(state, job))
-        elif job.phase is not Phase.RELEASING:
-            pairs = list(zip(job.roles, job.shape.shapes, strict=True))
-            if any(role.pending() and not shape.is_empty for role, shape in pairs):
+        elif job.phase not in (Phase.RELEASING, Phase.SUSPENDED):
+            shapes = list(enumerate(job.shape.shapes))
+            if any(placeable(job, place) and not shape.is_empty for place, shape in shapes):
                 inqueue.setdefault(job.queue, []).append(order_key(state, job))
                 _same("look", job.request.job, job.look, look_of(job))
-            if any(role.pending() and shape.is_empty for role, shape in pairs):
+            if any(placeable(job, place) and shape.is_empty for place, shape in shapes):
                 zero.append(job.seq)
     indexes = state.indexes
     for queue in state.queues:
@@ -161,15 +194,16 @@ def _check_lines(state: State) -> None:
             _same("line", queue.config.queue, waiting.keys(queue.index), line)
     for waiting in (indexes.gate, indexes.inqueue):
         _same("open groups", "the cell", waiting.open_count, waiting.recount_open())
-    claims: dict[Need, int] = {}
+    claims: dict[JobShape, int] = {}
     for job in state.jobs.values():
-        if job.claims:
-            need = job.shape.min_needs[0]
-            claims[need] = claims.get(need, 0) + 1
-    _same("claims by size", "the cell", indexes.claims, claims)
+        if job.claims and is_counted(state, job):
+            claims[job.shape] = claims.get(job.shape, 0) + 1
+    _same("claims by shape", "the cell", indexes.claims, claims)
     _same("zero-request jobs", "the cell", sorted(indexes.zero), sorted(zero))
     count = sum(1 for job in state.jobs.values() if job.phase in WAITING)
     _same("waiting jobs", "the cell", state.waiting_count, count)
+    waiters = state.indexes.waiters
+    _same("waiting jobs by user", "the cell", waiters, count_waiters(state))
 
 
 def _check_queues(state: State) -> None:
@@ -177,6 +211,7 @@ def _check_queues(state: State) -> None:
     used = [[0] * width for _ in state.queues]
     waiting = [[0] * width for _ in state.queues]
     admitted = [[0] * width for _ in state.queues]
+    leaving = [[0] * width for _ in state.queues]
     jobs = [0] * len(state.queues)
     for job in state.jobs.values():
         if job.phase in ENDED:
@@ -185,9 +220,15 @@ def _check_queues(state: State) -> None:
             jobs[level.index] += 1
             for pod in (job.pods or {}).values():
                 _add(used[level.index], pod.shape.charges, 1)
+                if pod.evict_seq >= 0 or pod.notice_until_ns:
+                    _add(leaving[level.index], pod.shape.charges, 1)
             for role, shape in zip(job.roles, job.shape.shapes, strict=True):
                 _add(waiting[level.index], shape.charges, role.pending())
-            if job.claims:
+            if job.seq in state.claims:
+                for shape, _ in places(job, state.claims[job.seq]):
+                    _add(used[level.index], shape.charges, 1)
+                    _add(waiting[level.index], shape.charges, -1)
+            if job.claims and is_counted(state, job):
                 _add(admitted[level.index], job.shape.min_charges, 1)
     for queue in state.queues:
         name = queue.config.queue
@@ -195,25 +236,47 @@ def _check_queues(state: State) -> None:
         _same("used", name, queue.used, used[place])
         _same("waiting", name, queue.waiting, waiting[place])
         _same("admitted", name, queue.admitted, admitted[place])
+        _same("leaving", name, queue.leaving, leaving[place])
         _same("jobs", name, queue.jobs, jobs[place])
         _within_capability(queue)
     tops = [q.index for q in state.queues if len(q.chain) == 1]
     for what, kept, parts in (("used", state.used, used), ("admitted", state.admitted, admitted)):
         _same(what, "the cell", kept, [sum(parts[q][i] for q in tops) for i in range(width)])
     total = [0] * width
+    barred = [0] * width
     for node in state.nodes:
+        if node.is_cordoned or node.is_draining:
+            for place, amount in node.capacity.items():
+                barred[place] += amount
         if not node.is_lost:
             total[CARDS] += node.healthy.bit_count() * CARD_MILLI
             total[CPU] += node.report.cpu_milli
             total[MEMORY] += node.report.memory_mib
             total[PODS] += node.report.pod_slots
     _same("capacity", "the cell", state.total[:4], total[:4])
+    _same("capacity out of use", "the cell", state.barred, barred)
+
+
+def _check_held(state: State) -> None:
+    """What jobs hold of the quota by flavor, and its sums by queue."""
+    held: dict[int, dict[tuple[str, str], int]] = {}
+    holders: dict[int, list[int]] = {}
+    for job in state.jobs.values():
+        true = held_by(state, job)
+        _same("held quota", job.request.job, job.held_quota or {}, true)
+        if true:
+            holders.setdefault(job.queue, []).append(job.seq)
+            sums = held.setdefault(job.queue, {})
+            for key, amount in true.items():
+                sums[key] = sums.get(key, 0) + amount
+    for queue in state.queues:
+        name = queue.config.queue
+        _same("held quota", name, queue.held, held.get(queue.index, {}))
+        _same("holders", name, sorted(queue.holders), sorted(holders.get(queue.index, [])))
 
 
 def _check_claims(state: State) -> None:
     """One claim per job that waits, on cards that no other claim is on."""
-    masks = claimed_masks(state)
-    _same("claimed cards", "the cell", [node.claimed for node in state.nodes], masks)
     whole = [0] * len(state.nodes)
     shares: dict[tuple[int, int], int] = {}
     for seq, claim in state.claims.items():
@@ -235,6 +298,36 @@ def _check_claims(state: State) -> None:
         if milli > CARD_MILLI or whole[place] >> number & 1:
             name = f"{state.nodes[place].report.node}/{number}"
             raise InvariantViolation("claimed share of card", name, milli, CARD_MILLI)
+    booked: dict[int, dict[int, list[Place]]] = {}
+    for seq, claim in state.claims.items():
+        for one in places(state.jobs[seq], claim):
+            booked.setdefault(one[1].node, {}).setdefault(seq, []).append(one)
+    _same("booked places", "the cell", state.indexes.reserved, booked)
+
+
+def _check_tallies(state: State) -> None:
+    """What is counted against limits is what the jobs' facts say."""
+    catch_up(state)
+    for job in state.jobs.values():
+        now = None if state.indexes.tallies is None else tally_of(state, job)
+        _same("tally", job.request.job, job.tally, now)
+    if state.indexes.tallies is None:
+        return
+    for name, pick in _TALLIED:
+        kept = sum(pick(tally) for tally in state.indexes.tallies.values())
+        true = sum(
+            pick(job.tally) * len(state.queues[job.queue].chain) * 3
+            for job in state.jobs.values()
+            if job.tally is not None
+        )
+        _same(name, "limited queues", kept, true)
+
+
+_TALLIED: tuple[tuple[str, Callable[[Tally], int]], ...] = (
+    ("jobs", lambda tally: tally.jobs),
+    ("held", lambda tally: sum(tally.held.values())),
+    ("admitted", lambda tally: sum(tally.admitted.values())),
+)
 
 
 def _check_rest(state: State) -> None:

@@ -7,7 +7,14 @@ from ganger.streams.kernel.state import State
 _P = Phase
 
 JOB_MOVES: dict[Phase, tuple[Phase, ...]] = {
-    _P.PENDING: (_P.INQUEUE, _P.RUNNING, _P.FAILED, _P.CANCELLED),
+    _P.PENDING: (
+        _P.INQUEUE,
+        _P.ALLOCATED,
+        _P.RUNNING,
+        _P.SUCCEEDED,
+        _P.FAILED,
+        _P.CANCELLED,
+    ),
     _P.INQUEUE: (
         _P.PENDING,
         _P.ALLOCATED,
@@ -17,23 +24,51 @@ JOB_MOVES: dict[Phase, tuple[Phase, ...]] = {
         _P.FAILED,
         _P.CANCELLED,
     ),
-    _P.ALLOCATED: (_P.RUNNING, _P.INQUEUE, _P.RELEASING, _P.SUCCEEDED, _P.FAILED, _P.CANCELLED),
-    _P.RUNNING: (_P.INQUEUE, _P.RELEASING, _P.SUCCEEDED, _P.FAILED, _P.CANCELLED),
+    _P.ALLOCATED: (
+        _P.RUNNING,
+        _P.INQUEUE,
+        _P.RELEASING,
+        _P.SUSPENDED,
+        _P.SUCCEEDED,
+        _P.FAILED,
+        _P.CANCELLED,
+    ),
+    _P.RUNNING: (
+        _P.INQUEUE,
+        _P.RELEASING,
+        _P.SUSPENDED,
+        _P.SUCCEEDED,
+        _P.FAILED,
+        _P.CANCELLED,
+    ),
+    _P.SUSPENDED: (
+        _P.ALLOCATED,
+        _P.RUNNING,
+        _P.INQUEUE,
+        _P.RELEASING,
+        _P.SUCCEEDED,
+        _P.FAILED,
+        _P.CANCELLED,
+    ),
     _P.RELEASING: (_P.FAILED, _P.CANCELLED, _P.SUCCEEDED),
     _P.SUCCEEDED: (),
     _P.FAILED: (),
     _P.CANCELLED: (),
 }
-"""Job phases. RUNNING to INQUEUE: its last pod was lost and is to be placed again. INQUEUE to
-PENDING: what it was admitted on has shrunk before anything of it was placed.
+"""Job phases. PENDING to ALLOCATED or RUNNING: a pod of it was adopted; to SUCCEEDED: so its owner
+wants it after a long wait. RUNNING to INQUEUE: its last pod was lost and is to be placed again.
+INQUEUE to PENDING: what it was admitted on has shrunk before anything of it was placed.
 """
 
 POD_MOVES: dict[Phase, tuple[Phase, ...]] = {
     _P.ALLOCATED: (_P.RUNNING, _P.RELEASING, _P.SUCCEEDED, _P.FAILED, _P.EVICTED),
     _P.RUNNING: (_P.RELEASING, _P.SUCCEEDED, _P.FAILED, _P.EVICTED),
-    _P.RELEASING: (_P.SUCCEEDED, _P.FAILED, _P.EVICTED),
+    _P.RELEASING: (_P.SUSPENDED, _P.SUCCEEDED, _P.FAILED, _P.EVICTED),
+    _P.SUSPENDED: (_P.ALLOCATED, _P.RELEASING, _P.SUCCEEDED, _P.FAILED, _P.EVICTED),
 }
-"""Attempt phases; the last three end the attempt and free its cards."""
+"""Attempt phases; the last three end the attempt and free its cards. A suspended one has given them
+back, and holds some again as ALLOCATED once it is told to go on.
+"""
 
 WAITING = (_P.PENDING, _P.INQUEUE)
 
@@ -45,12 +80,28 @@ def move_job(state: State, job: Job, phase: Phase) -> None:
     job.phase = phase
     if before in WAITING:
         if phase not in WAITING:
-            state.waiting_count -= 1
+            count_waiting(state, job, -1)
     elif phase in WAITING:
-        state.waiting_count += 1
+        count_waiting(state, job, 1)
+    if state.indexes.uncounted is not None:
+        state.indexes.uncounted[job.seq] = job
     if not job.is_dirty:
         job.is_dirty = True
         state.dirty.append(job)
+
+
+def count_waiting(state: State, job: Job, count: int) -> None:
+    """A job begins (1) or ceases (-1) to wait."""
+    state.waiting_count += count
+    waiters = state.indexes.waiters
+    if waiters is not None:
+        asked = job.request
+        key = (job.queue, asked.user, asked.tenant, asked.spot)
+        left = waiters.get(key, 0) + count
+        if left:
+            waiters[key] = left
+        else:
+            del waiters[key]
 
 
 def move_pod(state: State, job: Job, pod: Pod, phase: Phase) -> None:

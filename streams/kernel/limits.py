@@ -24,6 +24,9 @@ QUANTITY_BITS = 41
 QUANTITY_MAX = 1 << 40
 """Milli-cores, MiB, units of a named resource: of `CARDS_MAX` pods still within 60 bits."""
 
+TIERS_MAX = 64
+"""Topology tiers, counted outward from the innermost."""
+
 INTERVALS_MAX = 1 << 12
 """Intervals of a zone: ten years of nights."""
 

@@ -1,17 +1,21 @@
 """Which line a job stands in, by its facts: the gate, the line of admitted jobs, or none."""
 
 from ganger.schemas.enums import Phase
-from ganger.streams.kernel import quota
+from ganger.schemas.reasons import Reason
+from ganger.streams.kernel import held_quota, quota
 from ganger.streams.kernel.entities import Job
-from ganger.streams.kernel.gangs import has_begun, is_ready
+from ganger.streams.kernel.gangs import has_begun, is_ready, placeable
 from ganger.streams.kernel.lifecycle import move_job
+from ganger.streams.kernel.limits import PRIORITY_MAX
 from ganger.streams.kernel.state import State
+from ganger.streams.kernel.timers import Wake
 from ganger.streams.kernel.waiting import FRESH, GROWING, UNIQUE, Waiting
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _INQUEUE = Phase.INQUEUE
 _PENDING = Phase.PENDING
 _UNKNOWN = Phase.UNKNOWN
+_JOB_RESTARTED = Reason.JOB_RESTARTED
 
 _PLACEABLE = (Phase.INQUEUE, Phase.ALLOCATED, Phase.RUNNING)
 
@@ -24,14 +28,20 @@ def line_up(state: State, job: Job) -> None:
     """
     may = may_start(state, job)
     if job.phase is _INQUEUE:
-        if may:
+        if state.policy.asks_quota and held_quota.has_to_ask(state, job):
+            quota.disclaim(state, job)
+            move_job(state, job, _PENDING)
+        elif may:
             quota.claim(state, job)
         else:
             quota.disclaim(state, job)
     if not may:
         return
     if job.phase is _PENDING:
-        state.indexes.gate.add(job, order_key(state, job), FRESH)
+        look = gate_look(state, job) if state.policy.asks_quota else FRESH
+        if state.indexes.overdue and job.seq in state.indexes.overdue:
+            look = UNIQUE + job.seq  # it may be let in where its like may not
+        state.indexes.gate.add(job, order_key(state, job), look)
     elif job.phase in _PLACEABLE:
         pending = empty = 0
         for role, shape in zip(job.roles, job.shape.shapes, strict=True):
@@ -39,6 +49,8 @@ def line_up(state: State, job: Job) -> None:
                 empty += role.pending()
             else:
                 pending += role.pending()
+        if job.admitted_counts:
+            pending, empty = _admitted(job)
         if pending:
             state.indexes.inqueue.add(job, order_key(state, job), look_of(job))
         if empty:
@@ -46,13 +58,34 @@ def line_up(state: State, job: Job) -> None:
             state.indexes.zero_grew = True
 
 
+def _admitted(job: Job) -> tuple[int, int]:
+    """Pods to be placed of those admitted: that ask for something, that ask for nothing."""
+    counts = [0, 0]
+    for position, shape in enumerate(job.shape.shapes):
+        counts[shape.is_empty] += placeable(job, position)
+    return counts[0], counts[1]
+
+
 def send_back(state: State, job: Job) -> None:
     """Let an admitted job that was never placed ask anew: what it was admitted on has shrunk."""
+    if job.seq in state.claims:
+        return  # the claim holds what it needs
     if job.phase is _INQUEUE and not any(role.fresh for role in job.roles):
         step_out(state, job)
         quota.disclaim(state, job)
+        if job.flavors:
+            held_quota.give_back(state, job)
         move_job(state, job, _PENDING)
         line_up(state, job)
+
+
+def watch_admission(state: State, job: Job) -> None:
+    """A job was admitted and not placed: look again when its admission is to be taken back."""
+    expires_ns = state.policy.settings.inqueue_ns
+    if expires_ns:
+        job.admitted_ns = state.now_ns
+        state.touch(job)
+        state.indexes.timers.at(state.now_ns + expires_ns, Wake.INQUEUE, job.seq)
 
 
 def step_out(state: State, job: Job) -> None:
@@ -63,20 +96,42 @@ def step_out(state: State, job: Job) -> None:
         state.indexes.zero.pop(job.seq, None)
 
 
+def realign(state: State, seqs: list[int]) -> None:
+    """Let jobs that stand in a line take the place that their facts give them now."""
+    for seq in seqs:
+        job = state.jobs[seq]
+        if job.key is not None and job.key != order_key(state, job):
+            step_out(state, job)
+            line_up(state, job)
+
+
 def line_of(state: State, job: Job) -> Waiting:
     """The lines of the stage that the job's phase belongs to."""
     return state.indexes.gate if job.phase is _PENDING else state.indexes.inqueue
 
 
 def may_start(state: State, job: Job) -> bool:
-    """Whether nothing but capacity and limits keeps its pods from being placed."""
+    """Whether nothing but capacity and limits keeps its pods from being placed, and no claim has
+    found them a place.
+    """
     return (
         not job.held
         and not job.dependencies
         and job.ending is _UNKNOWN
         and job.not_before_ns <= state.clock_ns
         and not state.queues[job.queue].is_draining
+        and job.seq not in state.claims
+        and not (job.flavors and held_quota.is_giving_back(job))
+        and not (job.restarts and is_restarting(job))
     )
+
+
+def is_restarting(job: Job) -> bool:
+    """Whether attempts of it still leave so that all start anew together."""
+    for pod in (job.pods or {}).values():  # noqa: SIM110 - a generator costs more than the loop
+        if pod.evict_reason is _JOB_RESTARTED:
+            return True
+    return False
 
 
 def order_key(state: State, job: Job) -> tuple[int, ...]:
@@ -87,12 +142,21 @@ def order_key(state: State, job: Job) -> tuple[int, ...]:
     return (*key, job.seq)
 
 
+def gate_look(state: State, job: Job) -> int:
+    """The same to quota admission: a job may do more the higher its priority, and less once it has
+    used up its right to have others evicted.
+    """
+    if job.right:
+        return UNIQUE + job.seq
+    return job.priority + job.request.priority_boost - 4 * PRIORITY_MAX
+
+
 def look_of(job: Job) -> int:
     """Which jobs of its shape it looks like to placement (see module `waiting`)."""
     if job.avoid:
         return UNIQUE + job.seq
     if not has_begun(job):
         return FRESH
-    if len(job.roles) == 1 and is_ready(job):
-        return GROWING
+    if len(job.roles) == 1 and not job.shape.is_guided and is_ready(job):
+        return GROWING  # wherever its pods are
     return UNIQUE + job.seq

@@ -39,13 +39,15 @@ Eligible = tuple[NodeClass, int, bool]
 class NodeIndex:
     """Buckets of open nodes, and their classes."""
 
-    __slots__ = ("_eligible", "by_label", "classes", "nodes")
+    __slots__ = ("_eligible", "by_label", "changed", "classes", "nodes")
 
     def __init__(self, nodes: list[Node]) -> None:
         self.nodes = nodes
         self.classes: dict[tuple[object, ...], NodeClass] = {}
         self.by_label: dict[tuple[str, str], list[int]] = {}
         self._eligible: dict[Shape, list[Eligible]] = {}
+        # nodes whose numbers or facts have changed, in order; none: nobody wants to know
+        self.changed: list[int] | None = None
 
     # ---- keeping ------------------------------------------------------------------------------
 
@@ -71,6 +73,8 @@ class NodeIndex:
         """Move a node to where its numbers say."""
         if node.bucket is not None:
             self._unlist(node)
+        if self.changed is not None:
+            self.changed.append(node.index)
         kind = node.kind
         assert kind is not None
         if node.is_open and node.free_slots > 0:
@@ -291,7 +295,7 @@ class NodeIndex:
                 continue
             free = -node.free_count if spread else node.free_count
             # of cards opened for sharing the one with the least room that suffices comes first
-            opened = _least_room(node, shape, mask) if shape.card_milli else 0
+            opened = least_room(node, shape, mask) if shape.card_milli else 0
             key = (opened, free, node.free_cpu, node.free_memory, index)
             if best is None or key < best:
                 best = key
@@ -407,7 +411,7 @@ def pick_shared(node: Node, shape: Shape, mask: int) -> int:
     return chosen.bit_length() - 1
 
 
-def _least_room(node: Node, shape: Shape, mask: int) -> int:
+def least_room(node: Node, shape: Shape, mask: int) -> int:
     """Free milli of the shared card that a share would go to; a whole card's if it takes one."""
     card = pick_shared(node, shape, mask)
     return node.shared[card][0] if card in node.shared else CARD_MILLI

@@ -1,6 +1,12 @@
-"""Taking cards and the rest of a node, and giving them back: free numbers change only here."""
+"""Taking cards and the rest of a node, and giving them back: free numbers change only here.
 
-from ganger.streams.kernel.entities import Node, Pod
+A claim holds what it is for from the moment it is made, beside the attempts that have to leave
+first. So sums (cpu, memory, slots, named resources, the rest of a shared card) may be negative for
+a while. A card is free if it is healthy and neither an attempt nor a claim is on it; it is shared
+if one of those on it has a share, and then its rest is what all of them leave of it.
+"""
+
+from ganger.streams.kernel.entities import ClaimEntry, Node, Pod
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, CPU, MEMORY, PODS, Shape
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.topology import card_masks
@@ -45,6 +51,8 @@ def unhold_share(state: State, node: Node, shape: Shape, card: int) -> None:
             del node.shared[card]
             node.free |= 1 << card
             node.free_count += 1
+        elif not milli and node.claimed_whole >> card & 1:
+            del node.shared[card]  # nobody has a share of it any more
         else:
             node.shared[card] = (milli, memory)
     _take(node, shape, -1)
@@ -54,11 +62,68 @@ def unhold_share(state: State, node: Node, shape: Shape, card: int) -> None:
 def release(state: State, node: Node, pod: Pod) -> None:
     """An attempt that has ended gives back what it held, and waiting jobs may be asked again."""
     del node.pods[(pod.job, pod.index, pod.attempt)]
+    lift(state, node, pod)
+    offer(state, node)
+
+
+def lift(state: State, node: Node, pod: Pod) -> None:
+    """What an attempt holds is free, but for what claims are on."""
     if pod.card_milli:
         unhold_share(state, node, pod.shape, pod.mask.bit_length() - 1)
+        return
+    mask = pod.mask & node.healthy
+    if node.claimed & mask:
+        shared = mask & node.claimed & ~node.claimed_whole
+        while shared:
+            card = shared.bit_length() - 1
+            shared ^= 1 << card
+            milli, memory = node.shared[card]
+            node.shared[card] = (milli + CARD_MILLI, memory + card_memory(node, card))
+        mask &= ~node.claimed
+    unhold(state, node, pod.shape, mask, 1)
+
+
+def unlift(
+    state: State, node: Node, pod: Pod, free: int, shared: dict[int, tuple[int, int]]
+) -> None:
+    """Undo of `lift`: `free` and `shared` are what the node had before."""
+    node.free = free
+    node.free_count = free.bit_count()
+    node.shared = shared
+    _take(node, pod.shape, 1)
+    state.indexes.nodes.update(node)
+
+
+def reserve(state: State, node: Node, shape: Shape, entry: ClaimEntry) -> None:
+    """A claim begins to hold the place of one of its pods, whoever is there still."""
+    _claim(node, shape, entry)
+    node.free_count = node.free.bit_count()
+    state.indexes.nodes.update(node)
+
+
+def _claim(node: Node, shape: Shape, entry: ClaimEntry) -> None:
+    """Take the place out of the node's numbers."""
+    _take(node, shape, 1)
+    if entry.card_milli:
+        card = entry.mask.bit_length() - 1
+        if node.healthy & entry.mask:
+            milli, memory = _rest(node, card)
+            node.shared[card] = (milli - entry.card_milli, memory - entry.card_memory)
     else:
-        unhold(state, node, pod.shape, pod.mask & node.healthy, 1)
-    offer(state, node)
+        node.claimed_whole |= entry.mask
+        for card, (milli, memory) in node.shared.items():
+            if entry.mask >> card & 1:
+                node.shared[card] = (milli - CARD_MILLI, memory - card_memory(node, card))
+    node.free &= ~entry.mask
+    node.claimed |= entry.mask
+
+
+def _rest(node: Node, card: int) -> tuple[int, int]:
+    """What is left of a healthy card for shares; nothing of one that is held whole."""
+    room = node.shared.get(card)
+    if room is not None:
+        return room
+    return (CARD_MILLI, card_memory(node, card)) if node.free >> card & 1 else (0, 0)
 
 
 def offer(state: State, node: Node) -> None:
@@ -96,6 +161,7 @@ def recount(state: State, node: Node) -> None:
     _, _, node.healthy = card_masks(report.cards)
     node.free = node.healthy
     node.shared = {}
+    node.claimed = node.claimed_whole = 0
     node.free_cpu = report.cpu_milli
     node.free_memory = report.memory_mib
     node.free_slots = report.pod_slots
@@ -108,6 +174,9 @@ def recount(state: State, node: Node) -> None:
         if pod.card_milli and node.healthy >> card & 1:
             room = node.shared.get(card) or (CARD_MILLI, card_memory(node, card))
             node.shared[card] = (room[0] - pod.card_milli, room[1] - pod.card_memory)
+    for places in state.indexes.reserved.get(node.index, {}).values():
+        for shape, entry in places:
+            _claim(node, shape, entry)
     node.free_count = node.free.bit_count()
     node.is_open = is_open(node)
     if len(state.table.names) > len(state.total):
@@ -149,6 +218,7 @@ def count_in(state: State, node: Node) -> None:
         state.indexes.never_fits.clear()
         state.indexes.gate_grew = True
     if capacity == node.capacity:
+        count_barred(state, node)
         return
     if len(state.table.names) > len(state.total):
         state.widen()
@@ -158,5 +228,21 @@ def count_in(state: State, node: Node) -> None:
         state.total[place] += amount
     node.capacity = capacity
     state.indexes.idle_left = None
+    state.indexes.capacity_epoch += 1
     state.rescale()
+    state.indexes.gate_grew = True
+    count_barred(state, node)
+
+
+def count_barred(state: State, node: Node) -> None:
+    """Make the part of its capacity again that is out of use, since the node is cordoned or drains."""
+    barred = node.capacity if node.is_cordoned or node.is_draining else {}
+    if barred == node.barred:
+        return
+    for place, amount in node.barred.items():
+        state.barred[place] -= amount
+    for place, amount in barred.items():
+        state.barred[place] += amount
+    node.barred = barred
+    state.indexes.capacity_epoch += 1
     state.indexes.gate_grew = True

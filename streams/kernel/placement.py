@@ -11,57 +11,128 @@ from dataclasses import replace
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import quota
 from ganger.streams.kernel.entities import Job, Node
-from ganger.streams.kernel.gangs import missing
+from ganger.streams.kernel.gangs import missing, placeable
 from ganger.streams.kernel.node_index import pick_shared, pods_on
 from ganger.streams.kernel.resources import Shape
 from ganger.streams.kernel.state import Refusal, State
 from ganger.streams.kernel.statement import Statement
 from ganger.streams.kernel.topology import choose_cards
+from ganger.streams.kernel.trial import Trial
 from ganger.streams.kernel.waiting import FRESH
 
+_TOPOLOGY_TIER = Reason.TOPOLOGY_TIER
+_EVERY = 1 << 31
 
-def place_job(state: State, statement: Statement, job: Job) -> Refusal | None:
-    """Place what the job needs and what else fits, in `statement`. On refusal nothing is held."""
+
+def place_job(state: State, statement: Statement, job: Job, surplus: bool = True) -> Refusal | None:
+    """Place what the job needs and what else fits, in `statement`. On refusal nothing is held.
+
+    Without `surplus` only the smallest start is placed, or one pod of a job that has it.
+    """
+    shape = job.shape
+    is_plain = state.policy.is_plain
     # most jobs are one pod: the rest of this function comes to the same for them, in more steps
-    if job.shape.is_single and not state.queues[job.queue].is_capped:
-        if _put_some(state, statement, job, 0, job.shape.shapes[0], 1):
+    if shape.is_single and is_plain and not state.queues[job.queue].is_capped:
+        if _put_some(state, statement, job, 0, shape.shapes[0], 1):
             return None
         return Refusal(Reason.GANG_BELOW_MINIMUM, 1, 0, 1)
+    if is_guided(state, job):
+        return _place_guided(state, statement, job, surplus)
     needs: Sequence[int]
     if job.look == FRESH:
-        needs, wanted = job.shape.fresh_needs, job.shape.fresh_total
+        needs, wanted = shape.fresh_needs, shape.fresh_total
     else:
         # a pod that is being released is missed, but cannot be placed before it is back
         pending = [_pending(job, role) for role in range(len(job.roles))]
         lacking, short = missing(job)
         needs = [min(need, most) for need, most in zip(lacking, pending, strict=True)]
         wanted = min(sum(needs) + short, sum(pending))
-    index = state.indexes.nodes
-    for role, need in enumerate(needs):
-        if need > 1:
-            bound = index.room(job.shape.shapes[role], need)
-            if bound < need:
-                return Refusal(Reason.GANG_BELOW_MINIMUM, wanted, bound, wanted)
+    refusal = _too_little(state, job, needs, wanted)
+    if refusal is not None:
+        return refusal
+    order = role_order(state, job)
     placed = 0
-    rest = []
-    for role, need in enumerate(needs):
-        rest.append(_pending(job, role) - need)
-        if need:
-            count, refusal = _put(state, statement, job, role, need)
+    for role in order:
+        if needs[role]:
+            count, refusal = _put(state, statement, job, role, needs[role])
             placed += count
             if refusal is not None:
                 return _refuse(statement, refusal, wanted, placed)
     limit = None
-    for role, more in enumerate(rest):
+    spare = _EVERY if surplus else max(1, wanted) - placed
+    for role in order:
+        more = min(_pending(job, role) - needs[role], spare)
         if more > 0:
             count, refusal = _put(state, statement, job, role, more)
             placed += count
+            spare -= count
             if refusal is not None:
                 limit = refusal if limit is None else _either(state, job, limit, refusal)
     if placed < wanted:
-        assert limit is not None or not any(rest), job.request.job
         return _refuse(statement, limit, wanted, placed)
     return None if placed else limit
+
+
+def is_guided(state: State, job: Job) -> bool:
+    """Whether rules look at the nodes or pods of the job, or the pods at each other."""
+    shape = job.shape
+    return (
+        not state.policy.is_plain
+        or shape.is_guided
+        or (shape.is_labelled and state.shapes.averse_count > 0)
+    )
+
+
+def _too_little(state: State, job: Job, needs: Sequence[int], wanted: int) -> Refusal | None:
+    """A refusal where the nodes' free cards alone tell that the minimum of a role has no room."""
+    for role, need in enumerate(needs):
+        if need > 1:
+            bound = state.indexes.nodes.room(job.shape.shapes[role], need)
+            if bound < need:
+                return Refusal(Reason.GANG_BELOW_MINIMUM, wanted, bound, wanted)
+    return None
+
+
+def role_order(state: State, job: Job) -> Sequence[int]:
+    """Positions of the roles in the order in which their pods are placed."""
+    roles = job.shape.roles
+    hooks = state.policy.task_order
+    if len(roles) == 1 or not (hooks or job.shape.is_ordered):
+        return range(len(roles))
+
+    def key(role: int) -> tuple[int, ...]:
+        said = [part for hook in hooks for part in hook(state, job, role)]
+        return (roles[role].order, *said, role)
+
+    return sorted(range(len(roles)), key=key)
+
+
+def _place_guided(state: State, statement: Statement, job: Job, surplus: bool) -> Refusal | None:
+    """The same where rules look at nodes, or pods must be near each other or apart."""
+    trial = _trial(state, statement, job)
+    wanted = trial.lacks()
+    refusal = _too_little(state, job, trial.needs(), wanted)
+    if refusal is not None:
+        return refusal
+    if not trial.start():
+        return _refuse(statement, trial.limit, wanted, 0)
+    if surplus or not trial.placed():
+        trial.grow(_EVERY if surplus else 1)
+    if trial.placed():
+        return None
+    return _refuse(statement, trial.limit, 1, 0)
+
+
+def place_empty(state: State, statement: Statement, job: Job, role: int, at_most: int) -> None:
+    """Place zero-request pods of a role of a guided job, as far as rules allow."""
+    _trial(state, statement, job).join(role, at_most)
+
+
+def _trial(state: State, statement: Statement, job: Job) -> Trial:
+    def seat(role: int, shape: Shape, node: Node, at_most: int) -> int:
+        return _seat(state, statement, role, shape, node, at_most)
+
+    return Trial(state, statement, job, seat, role_order(state, job))
 
 
 def _either(state: State, job: Job, first: Refusal, second: Refusal) -> Refusal:
@@ -75,12 +146,12 @@ def _either(state: State, job: Job, first: Refusal, second: Refusal) -> Refusal:
 
 
 def _pending(job: Job, role: int) -> int:
-    return 0 if job.shape.shapes[role].is_empty else job.roles[role].pending()
+    return 0 if job.shape.shapes[role].is_empty else placeable(job, role)
 
 
 def _refuse(statement: Statement, refusal: Refusal | None, wanted: int, placed: int) -> Refusal:
     statement.discard()
-    if refusal is not None and refusal.queue >= 0:
+    if refusal is not None and (refusal.queue >= 0 or refusal.reason is _TOPOLOGY_TIER):
         return refusal
     return Refusal(Reason.GANG_BELOW_MINIMUM, wanted, placed, wanted)
 
@@ -117,17 +188,22 @@ def _put_some(
     state: State, statement: Statement, job: Job, role: int, shape: Shape, at_most: int
 ) -> int:
     """Place pods on the best node: as many as fit there, or one where pods are spread."""
-    index = state.indexes.nodes
-    spread = state.policy.spread
     node = find_node(state, job, shape)
     if node is None:
         return 0
+    return _seat(state, statement, role, shape, node, 1 if state.policy.spread else at_most)
+
+
+def _seat(
+    state: State, statement: Statement, role: int, shape: Shape, node: Node, at_most: int
+) -> int:
+    """Hold up to so many pods on a node that can hold one. Returns how many."""
     assert node.kind is not None
-    mask = index.cards_for(shape, node.kind)
+    mask = state.indexes.nodes.cards_for(shape, node.kind)
     if shape.card_milli:
         statement.hold_share(role, shape, node, pick_shared(node, shape, mask))
         return 1
-    count = 1 if spread or at_most == 1 else pods_on(node, shape, mask, at_most)
+    count = 1 if at_most == 1 else pods_on(node, shape, mask, at_most)
     if not shape.cards:
         statement.hold(role, shape, node, (0,) * count)
         return count

@@ -8,12 +8,24 @@ from math import lcm
 
 from ganger.schemas.enums import QueueState
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel.entities import ROOT, Job, Queue
-from ganger.streams.kernel.resources import CARDS, CPU, MEMORY, SHARED, Need, Shape
+from ganger.streams.kernel.entities import ROOT, Job, Pod, Queue
+from ganger.streams.kernel.resources import (
+    CARD_MILLI,
+    CARDS,
+    CPU,
+    MEMORY,
+    SHARED,
+    JobShape,
+    Need,
+    Shape,
+)
 from ganger.streams.kernel.shares import Claim, divide
 from ganger.streams.kernel.state import Refusal, State
 
 _DRAINED = (QueueState.DRAINING, QueueState.EVICTING)
+
+SUBMISSION_LIMITS = ("waiting_jobs", "submissions_per_hour")
+"""What limits of a queue bound at the moment of submission."""
 
 Charges = tuple[tuple[int, int], ...]
 
@@ -41,6 +53,39 @@ def expect(queue: Queue, charges: Charges, count: int) -> None:
             waiting[place] += amount * count
 
 
+def depart(state: State, queue: Queue, charges: Charges, count: int) -> None:
+    """`count` attempts of a request, which hold what they ask, begin (negative: cease) to leave."""
+    for leaving in queue.leaving_up:
+        for place, amount in charges:
+            leaving[place] += amount * count
+    indexes = state.indexes
+    if count > 0 and (indexes.inqueue.limited or indexes.gate.limited):
+        for level in queue.chain:
+            indexes.inqueue.relent(level.index)
+            indexes.gate.relent(level.index)
+
+
+def is_departing(pod: Pod) -> bool:
+    """Whether a live attempt counts as leaving: it was told to end, or that it will be."""
+    return pod.evict_seq >= 0 or pod.notice_until_ns > 0
+
+
+def allocated(queue: Queue, place: int) -> int:
+    """What a queue holds and is not about to give back: what share rules judge by."""
+    return queue.used[place] - queue.leaving[place]
+
+
+def rank(state: State, job: Job) -> None:
+    """The queue has a job of this priority: see `Indexes.least_priority`."""
+    priority, queue = job.priority, job.queue
+    least = state.indexes.least_priority
+    if priority <= least.get(queue, priority):
+        least[queue] = priority
+    most = state.indexes.most_priority
+    if priority >= most.get(queue, priority):
+        most[queue] = priority
+
+
 def claim(state: State, job: Job) -> None:
     """The minimum of an admitted job begins to count as demand."""
     if not job.claims:
@@ -56,14 +101,21 @@ def disclaim(state: State, job: Job) -> None:
         state.indexes.gate_grew = True
 
 
+def is_counted(state: State, job: Job) -> bool:
+    """Whether an admitted job counts as demand while it waits for its cards."""
+    return not state.policy.admits_unasked or job.request.start_request is not None
+
+
 def _admit(state: State, job: Job, sign: int) -> None:
+    if not is_counted(state, job):
+        return
     state.indexes.idle_left = None
-    claims, need = state.indexes.claims, job.shape.min_needs[0]
-    count = claims.get(need, 0) + sign
+    claims = state.indexes.claims
+    count = claims.get(job.shape, 0) + sign
     if count:
-        claims[need] = count
+        claims[job.shape] = count
     else:
-        del claims[need]
+        del claims[job.shape]
     queue = state.queues[job.queue]
     charges = job.shape.min_charges
     for admitted in queue.admitted_up:
@@ -77,20 +129,64 @@ def _admit(state: State, job: Job, sign: int) -> None:
 def idle_left(state: State) -> Need:
     """What is idle beyond the admitted jobs that wait, each of which it could hold.
 
-    An admitted job that asks more than is idle stands in nobody's way: it has to wait until more is
-    freed. So this can grow when more is used. O(sizes of waiting jobs) after a change.
+    An admitted job that asks more than is idle, or pods of which too few fit on nodes as they are,
+    stands in nobody's way: it has to wait until more is freed. So this can grow when more is used.
+    O(shapes of waiting jobs) after a change.
     """
     left = state.indexes.idle_left
     if left is None:
         idle = [state.total[place] - state.used[place] for place in SHARED]
+        if state.indexes.reserved:
+            for place in SHARED:
+                idle[place] += _claimed_of_others(state, place)
         cards, cpu, memory = idle
-        for need, count in state.indexes.claims.items():
-            if need[0] <= idle[0] and need[1] <= idle[1] and need[2] <= idle[2]:
+        for shape, count in state.indexes.claims.items():
+            need = shape.min_needs[0]
+            fits = need[0] <= idle[0] and need[1] <= idle[1] and need[2] <= idle[2]
+            if fits and _has_room(state, shape):
                 cards -= need[0] * count
                 cpu -= need[1] * count
                 memory -= need[2] * count
         left = state.indexes.idle_left = (cards, cpu, memory)
     return left
+
+
+def _has_room(state: State, shape: JobShape) -> bool:
+    """Whether, by cards alone, nodes as they are hold the pods that a start must place."""
+    room, wanted = 0, shape.fresh_total
+    for pods, need in zip(shape.shapes, shape.fresh_needs, strict=True):
+        found = state.indexes.nodes.room(pods, max(need, wanted))
+        if found < need:
+            return False
+        room += found
+    return room >= wanted
+
+
+def idle(state: State, place: int) -> int:
+    """What nobody holds of a resource, and no claim is on."""
+    left = state.total[place] - state.used[place]
+    return left + _claimed_of_others(state, place) if state.indexes.reserved else left
+
+
+def _claimed_of_others(state: State, place: int) -> int:
+    """What claims are on and attempts that will end hold still: it counts as used by both.
+
+    O(places claimed + attempts on their nodes).
+    """
+    amount = 0
+    for index, claims in state.indexes.reserved.items():
+        node = state.nodes[index]
+        held = 0
+        for pod in node.pods.values():
+            held |= pod.mask
+        for own in claims.values():
+            for shape, entry in own:
+                if not entry.mask or entry.mask & held:
+                    asked = dict(shape.charges).get(place, 0)
+                    if place == CARDS and not entry.card_milli:
+                        asked = (entry.mask & held).bit_count() * CARD_MILLI
+                    amount += asked
+    return amount
 
 
 def headroom(
@@ -118,6 +214,7 @@ def headroom(
 def relink(state: State) -> None:
     """Make the tree's links and scales again after a queue was configured."""
     queues = state.queues
+    state.indexes.queue_epoch += 1
     for queue in queues:
         queue.children = []
     common: dict[int, int] = {}  # of the weights below a parent
@@ -133,10 +230,28 @@ def relink(state: State) -> None:
         queue.chain = tuple(chain)
         queue.used_up = (*[level.used for level in chain], state.used)
         queue.waiting_up = tuple([level.waiting for level in chain])
+        queue.leaving_up = tuple([level.leaving for level in chain])
         queue.admitted_up = (*[level.admitted for level in chain], state.admitted)
         queue.is_closed = any(level.config.state is not QueueState.OPEN for level in chain)
         queue.is_draining = any(level.config.state in _DRAINED for level in chain)
         queue.is_capped = any(level.capability for level in chain)
+        queue.tenants = tuple([level.config.tenants for level in chain if level.config.tenants])
+        queue.gates = tuple(
+            [
+                (level, limit)
+                for level in chain
+                for limit in level.config.limits
+                if limit.resource in SUBMISSION_LIMITS
+            ]
+        )
+        queue.bounds = tuple(
+            [
+                (level, limit)
+                for level in chain
+                for limit in level.config.limits
+                if limit.resource not in SUBMISSION_LIMITS
+            ]
+        )
         queue.weight_scale = common.get(queue.parent, 1) // max(1, queue.config.weight)
 
 

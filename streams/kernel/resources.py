@@ -9,7 +9,7 @@ Shape objects hold no state of the cell but a count of the jobs that use them.
 from dataclasses import dataclass
 
 from ganger.schemas.enums import IslandPolicy
-from ganger.schemas.parts import Amount, PodRequest, Role
+from ganger.schemas.parts import Amount, PodGroup, PodRequest, Role, Topology
 
 CARDS, CPU, MEMORY, PODS = 0, 1, 2, 3
 NAMED = ("cards_milli", "cpu_milli", "memory_mib", "pods")
@@ -99,11 +99,54 @@ class Shape:
         self.users = 0  # roles of job shapes that refer to it
 
 
+def rest_of(shape: Shape) -> Shape:
+    """What a pod of the shape still holds while it is suspended: memory of its host, and a slot."""
+    memory = PodRequest(0, 0, 0, 0, (), IslandPolicy.ANY, 0, shape.memory, (), (), ())
+    return Shape(memory, ResourceTable())
+
+
+@dataclass(frozen=True, slots=True)
+class Bonds:
+    """What holds roles of a job together beside its minimums, and what it asks to be admitted where
+    that is not its minimum.
+    """
+
+    groups: tuple[PodGroup, ...]
+    topology: Topology | None
+    asks: tuple[Amount, ...] | None = None
+
+
+def bonds_of(
+    groups: tuple[PodGroup, ...],
+    topology: Topology | None,
+    asks: tuple[Amount, ...] | None = None,
+) -> Bonds | None:
+    """The bonds of a submission; none where it has none of these."""
+    if groups or topology is not None or asks is not None:
+        return Bonds(groups, topology, asks)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Roles that start together in one place: a pod group, or the whole job, which comes last.
+
+    Units inside another come before it.
+    """
+
+    name: str  # empty: the job
+    roles: tuple[int, ...]  # positions of its own roles, those of units inside it aside
+    members: tuple[int, ...]  # positions of all roles in it
+    inner: tuple[int, ...]  # positions of the units directly inside it
+    min_available: int
+    topology: Topology | None
+
+
 @dataclass(slots=True, eq=False)
 class JobShape:
     """Roles and minimums of a job. Interned: equal ones are one object."""
 
-    key: tuple[tuple[Role, ...], int]  # what it is interned by
+    key: tuple[tuple[Role, ...], int]  # what it is interned by, with `bonds`
     roles: tuple[Role, ...]
     min_available: int  # pods of all roles that must run together
     shapes: tuple[Shape, ...]  # one per role
@@ -111,25 +154,72 @@ class JobShape:
     pod_needs: tuple[Need, ...]  # what one pod of each role asks
     min_needs: tuple[Need, ...]  # what the smallest start asks in all: one entry
     all_empty: bool  # no pod asks for anything
-    is_single: bool  # one role of one pod that asks for something
+    is_single: bool  # one role of one pod that asks for something, and is not guided
     has_empty: bool  # the pods of some role ask for nothing
     fresh_needs: tuple[int, ...]  # pods per role that a start must place, zero-request ones aside
     fresh_total: int  # pods that a start must place in all, these included
+    bonds: Bonds | None = None
+    units: tuple[Unit, ...] = ()  # its groups, inner ones first, and the job as the last
+    is_guided: bool = False  # some pods must, or should, be near others or apart
+    is_ordered: bool = False  # some roles start before others
+    is_elastic: bool = False  # it may have more pods than its start must have
+    is_labelled: bool = False  # other jobs' pods may have to keep away from its own
     users: int = 0  # jobs that refer to it
 
 
-def minimum_counts(roles: tuple[Role, ...], min_available: int) -> tuple[int, ...]:
-    """Pods per role that together are the smallest start: role minimums, then the smallest pods."""
+def units_of(roles: tuple[Role, ...], min_available: int, bonds: Bonds | None) -> tuple[Unit, ...]:
+    """Groups of a job, inner ones first, and the job as the last. A role or group that names no
+    group of the job belongs to the job itself.
+    """
+    groups = bonds.groups if bonds is not None else ()
+    places = {group.name: place for place, group in enumerate(groups)}
+    inner: list[list[int]] = [[] for _ in range(len(groups) + 1)]  # by group; the job is the last
+    own: list[list[int]] = [[] for _ in range(len(groups) + 1)]
+    for place, group in enumerate(groups):
+        inner[places.get(group.parent, len(groups))].append(place)
+    for position, role in enumerate(roles):
+        own[places.get(role.group, len(groups))].append(position)
+    units: list[Unit] = []
+
+    def add(place: int) -> int:
+        below = tuple([add(child) for child in inner[place]])
+        members = own[place] + [member for child in below for member in units[child].members]
+        if place < len(groups):
+            name, least = groups[place].name, groups[place].min_available
+            topology = groups[place].topology
+        else:
+            name, least = "", min_available
+            topology = bonds.topology if bonds is not None else None
+        units.append(Unit(name, tuple(own[place]), tuple(members), below, least, topology))
+        return len(units) - 1
+
+    add(len(groups))
+    return tuple(units)
+
+
+def minimum_counts(
+    roles: tuple[Role, ...], min_available: int, units: tuple[Unit, ...] = ()
+) -> tuple[int, ...]:
+    """Pods per role that together are the smallest start: role minimums, then those of groups,
+    inner ones first, then the job's; each is filled with the smallest pods.
+    """
     counts = [role.min_available for role in roles]
-    short = min_available - sum(counts)
-    for position in sorted(range(len(roles)), key=lambda position: _size(roles[position])):
+    by_size = sorted(range(len(roles)), key=lambda position: _size(roles[position]))
+    for unit in units[:-1]:
+        _fill(counts, roles, [p for p in by_size if p in unit.members], unit.min_available)
+    _fill(counts, roles, by_size, min_available)
+    return tuple(counts)
+
+
+def _fill(counts: list[int], roles: tuple[Role, ...], members: list[int], least: int) -> None:
+    """Raise the counts of roles, in the order given, until they are `least` together."""
+    short = least - sum(counts[position] for position in members)
+    for position in members:
         if short <= 0:
             break
-        role = roles[position]
-        more = min(short, role.replicas - counts[position])
+        more = min(short, roles[position].replicas - counts[position])
         counts[position] += more
         short -= more
-    return tuple(counts)
 
 
 def _size(role: Role) -> Need:
@@ -141,12 +231,15 @@ def _size(role: Role) -> Need:
 class ShapeTable:
     """Interns shapes and job shapes by value. What no job uses any more is dropped."""
 
-    __slots__ = ("jobs", "pods", "table")
+    __slots__ = ("averse_count", "guided_count", "jobs", "pods", "table")
 
     def __init__(self, table: ResourceTable) -> None:
         self.table = table
         self.pods: dict[PodRequest, Shape] = {}
-        self.jobs: dict[tuple[tuple[Role, ...], int], JobShape] = {}
+        # those with bonds by what they are made of and these, others by it alone
+        self.jobs: dict[tuple[object, ...], JobShape] = {}
+        self.guided_count = 0  # job shapes that are guided
+        self.averse_count = 0  # those with pods that keep others away by their labels
 
     def pod(self, request: PodRequest) -> Shape:
         """The shape of a request."""
@@ -155,16 +248,22 @@ class ShapeTable:
             shape = self.pods[request] = Shape(request, self.table)
         return shape
 
-    def knows(self, roles: tuple[Role, ...], min_available: int) -> bool:
+    def knows(
+        self, roles: tuple[Role, ...], min_available: int, bonds: Bonds | None = None
+    ) -> bool:
         """Whether a job has this shape already."""
-        return (roles, min_available) in self.jobs
+        return _key_of((roles, min_available), bonds) in self.jobs
 
-    def take(self, roles: tuple[Role, ...], min_available: int) -> JobShape:
+    def take(
+        self, roles: tuple[Role, ...], min_available: int, bonds: Bonds | None = None
+    ) -> JobShape:
         """The shape of a job, counted as used once more."""
-        key = (roles, min_available)
+        key = _key_of((roles, min_available), bonds)
         job_shape = self.jobs.get(key)
         if job_shape is None:
-            job_shape = self.jobs[key] = self._make(roles, min_available)
+            job_shape = self.jobs[key] = self._make(roles, min_available, bonds)
+            self.guided_count += job_shape.is_guided
+            self.averse_count += _is_averse(roles)
         job_shape.users += 1
         return job_shape
 
@@ -173,24 +272,33 @@ class ShapeTable:
         job_shape.users -= 1
         assert job_shape.users >= 0, job_shape
         if job_shape.users == 0:
-            del self.jobs[job_shape.key]
+            del self.jobs[_key_of(job_shape.key, job_shape.bonds)]
+            self.guided_count -= job_shape.is_guided
+            self.averse_count -= _is_averse(job_shape.roles)
             for shape in job_shape.shapes:
                 shape.users -= 1
                 if shape.users == 0:
                     del self.pods[shape.request]
 
-    def _make(self, roles: tuple[Role, ...], min_available: int) -> JobShape:
+    def _make(self, roles: tuple[Role, ...], min_available: int, bonds: Bonds | None) -> JobShape:
         shapes = tuple([self.pod(role.request) for role in roles])
         for shape in shapes:
             shape.users += 1
         charges: dict[int, int] = {}
-        for shape, count in zip(shapes, minimum_counts(roles, min_available), strict=True):
+        units = units_of(roles, min_available, bonds)
+        counts = minimum_counts(roles, min_available, units)
+        for shape, count in zip(shapes, counts, strict=True):
             for place, amount in shape.charges:
                 charges[place] = charges.get(place, 0) + amount * count
+        if bonds is not None and bonds.asks is not None:
+            charges = self.table.vector(bonds.asks)
         pairs = list(zip(shapes, roles, strict=True))
         needs = tuple(0 if shape.is_empty else role.min_available for shape, role in pairs)
         free = sum(role.replicas for shape, role in pairs if shape.is_empty)
-        least = max(min_available, sum(role.min_available for role in roles))
+        least = max(min_available, sum(counts))
+        is_bound = bonds is not None and (bonds.groups or bonds.topology is not None)
+        is_guided = bool(is_bound) or any(role.affinities for role in roles)
+        is_labelled = any(role.labels for role in roles)
         return JobShape(
             key=(roles, min_available),
             roles=roles,
@@ -200,8 +308,31 @@ class ShapeTable:
             pod_needs=tuple((s.cards_milli, s.cpu, s.memory) for s in shapes),
             min_needs=((charges.get(CARDS, 0), charges.get(CPU, 0), charges.get(MEMORY, 0)),),
             all_empty=all(shape.is_empty for shape in shapes),
-            is_single=len(roles) == 1 and roles[0].replicas == 1 and not shapes[0].is_empty,
+            is_single=_is_one_pod(roles) and not (shapes[0].is_empty or is_guided or is_labelled),
             has_empty=any(shape.is_empty for shape in shapes),
             fresh_needs=needs,
             fresh_total=max(sum(needs), least - free),
+            bonds=bonds,
+            units=units,
+            is_guided=is_guided,
+            is_elastic=sum(role.replicas for role in roles) > least,
+            is_ordered=any(role.order for role in roles),
+            is_labelled=is_labelled,
         )
+
+
+def _key_of(key: tuple[tuple[Role, ...], int], bonds: Bonds | None) -> tuple[object, ...]:
+    return key if bonds is None else (*key, bonds)
+
+
+def _is_one_pod(roles: tuple[Role, ...]) -> bool:
+    return len(roles) == 1 and roles[0].replicas == 1
+
+
+def _is_averse(roles: tuple[Role, ...]) -> bool:
+    """Whether pods of the roles keep other jobs' pods away."""
+    return any(
+        wish.is_anti and wish.is_required and wish.labels
+        for role in roles
+        for wish in role.affinities
+    )

@@ -1,5 +1,6 @@
 """The read view of one cycle: which queue is next, and what the cycle has done so far."""
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heapreplace
 
 from ganger.streams.kernel import quota
@@ -11,7 +12,16 @@ from ganger.streams.kernel.waiting import FRESH, Waiting
 class Session:
     """One pass over the cell, caused by one Tick."""
 
-    __slots__ = ("_lone_key", "admitted", "evicted", "lone", "started", "state")
+    __slots__ = (
+        "_lone_key",
+        "admitted",
+        "evicted",
+        "has_taken",
+        "lone",
+        "offer_gaps",
+        "started",
+        "state",
+    )
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -21,6 +31,9 @@ class Session:
         self.admitted: list[Job] = []  # in this cycle, in order
         self.started = 0  # pods allocated or backfilled
         self.evicted = 0
+        self.has_taken = False  # some job claimed what others have
+        # offers gaps to those who wait behind reservations, once these have been made in this cycle
+        self.offer_gaps: Callable[[], None] | None = None
 
     def let_in(self, job: Job, key: Key) -> None:
         """A job has been admitted; `key` is its place in line, where any former lone job stands."""
@@ -108,3 +121,55 @@ class QueueOrder:
         for hook in hooks:
             key += hook(self._state, queue, self._admits)
         return key
+
+
+class Turns:
+    """Waiting jobs one by one as it is their turn, whether they fit or not.
+
+    Where the policy orders queues, the queue whose turn it is stays until its job starts; else all
+    stand in one line.
+    """
+
+    __slots__ = ("_lines", "_order", "_places", "_queue")
+
+    def __init__(self, state: State, lines: dict[int, list[Key]]) -> None:
+        """`lines`: keys in order by queue, or all in line 0 where the policy does not order queues.
+
+        Jobs may leave the lines on the way only as they start.
+        """
+        self._lines = lines
+        self._order: QueueOrder | None = None
+        if state.policy.queue_order and len(lines) > 1:
+            self._order = QueueOrder(state, state.indexes.inqueue, admits=False)
+        self._places: dict[int, int] = {}  # by line: how many were passed
+        self._queue: Queue | None = None  # whose turn it is
+
+    def key(self) -> Key | None:
+        """Whose turn it is; none: everybody had a turn."""
+        if self._order is None:
+            for line, keys in self._lines.items():
+                place = self._places.get(line, 0)
+                return keys[place] if place < len(keys) else None
+            return None
+        while (queue := self._order.best()) is not None:
+            self._queue = queue
+            keys = self._lines.get(queue.index, [])
+            place = self._places.get(queue.index, 0)
+            if place < len(keys):
+                return keys[place]
+            self._order.drop(queue)
+        return None
+
+    def started(self) -> None:
+        """It started and left its line."""
+        if self._order is not None and self._queue is not None:
+            self._order.served(self._queue)
+
+    def passed(self) -> None:
+        """It stays."""
+        line = next(iter(self._lines)) if self._order is None else self._line()
+        self._places[line] = self._places.get(line, 0) + 1
+
+    def _line(self) -> int:
+        assert self._queue is not None
+        return self._queue.index

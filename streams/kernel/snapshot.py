@@ -6,7 +6,7 @@ A snapshot is disposable: the ledger makes it again. So its layout may change wi
 
 import msgspec
 
-from ganger.schemas.enums import Phase, Tier
+from ganger.schemas.enums import Estimates, Phase, Tier
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
     FlavorChoice,
@@ -22,6 +22,7 @@ from ganger.schemas.records import (
 from ganger.streams.kernel.derive import rebuild
 from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.entities import (
+    Booking,
     Claim,
     ClaimEntry,
     Job,
@@ -34,9 +35,10 @@ from ganger.streams.kernel.entities import (
     Usage,
 )
 from ganger.streams.kernel.policies.registry import build
+from ganger.streams.kernel.resources import bonds_of, rest_of
 from ganger.streams.kernel.state import State
 
-VERSION = 2
+VERSION = 3
 
 
 class SnapshotUnreadable(Exception):
@@ -62,6 +64,11 @@ class _PodRow(msgspec.Struct, array_like=True, gc=False):
     checkpoint_milli: int
     protected_until_ns: int
     notice_until_ns: int
+    expect_ns: int
+    protect_ns: int
+    for_job: int
+    suspended_ns: int
+    ran_ns: int
     is_current: bool
 
 
@@ -102,6 +109,14 @@ class _JobRow(msgspec.Struct, array_like=True, gc=False):
     requeues: int
     restarts: int
     stale_since_ns: int
+    admitted_ns: int
+    waiting_since_ns: int
+    wishes: tuple[int, ...]
+    estimate_ns: int
+    estimate_source: Estimates
+    promise: tuple[int, ...]
+    credit: int
+    lost_milli_ns: int
 
 
 class _NodeRow(msgspec.Struct, array_like=True, gc=False):
@@ -154,6 +169,9 @@ class _Snapshot(msgspec.Struct, array_like=True, gc=False):
     usage: list[tuple[int, str, tuple[tuple[int, int], ...]]]
     submissions: list[tuple[int, str, str, tuple[tuple[int, int], ...]]]
     memory: list[tuple[str, tuple[int, ...]]]
+    bookings: list[tuple[int, int, int, int, tuple[tuple[int, int], ...]]]
+    knobs: tuple[int, ...]
+    stirred: int
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -197,12 +215,27 @@ def encode(state: State) -> bytes:
         [(*key, tuple(sorted(u.hours.items()))) for key, u in sorted(state.usage.items())],
         [(*key, tuple(sorted(s.minutes.items()))) for key, s in sorted(state.submissions.items())],
         [(name, state.memory[name].values) for name in sorted(state.memory)],
+        [_booking_row(state.bookings[seq]) for seq in sorted(state.bookings)],
+        state.knobs,
+        state.stirred,
     )
     return _encoder.encode(snapshot)
 
 
 def _mask_bytes(mask: int) -> bytes:
     return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+
+
+def _booking_row(
+    booking: Booking,
+) -> tuple[int, int, int, int, tuple[tuple[int, int], ...]]:
+    return (
+        booking.job,
+        booking.start_ns,
+        booking.until_ns,
+        booking.cards,
+        booking.entries,
+    )
 
 
 def _claim_row(claim: Claim) -> _ClaimRow:
@@ -239,6 +272,11 @@ def _pod_row(pod: Pod, current: dict[int, Pod] | None) -> _PodRow:
         pod.checkpoint_milli,
         pod.protected_until_ns,
         pod.notice_until_ns,
+        pod.expect_ns,
+        pod.protect_ns,
+        pod.for_job,
+        pod.suspended_ns,
+        pod.ran_ns,
         current is not None and current.get(pod.index) is pod,
     )
 
@@ -277,6 +315,14 @@ def _job_row(job: Job) -> _JobRow:
         job.requeues,
         job.restarts,
         job.stale_since_ns,
+        job.admitted_ns,
+        job.waiting_since_ns,
+        job.wishes,
+        job.estimate_ns,
+        job.estimate_source,
+        job.promise,
+        job.credit,
+        job.lost_milli_ns,
     )
 
 
@@ -341,6 +387,10 @@ def _add_rest(state: State, snapshot: _Snapshot) -> None:
         made = Submissions(queue, user, tenant, dict(minutes))
         state.submissions[(queue, user, tenant)] = made
     state.memory = {name: Row(name, values) for name, values in snapshot.memory}
+    for seq, start_ns, until_ns, cards, entries in snapshot.bookings:
+        state.bookings[seq] = Booking(seq, start_ns, until_ns, cards, entries)
+    state.knobs = snapshot.knobs
+    state.stirred = snapshot.stirred
 
 
 def _checked(state: State, digest: bytes) -> State:
@@ -354,10 +404,12 @@ def _checked(state: State, digest: bytes) -> State:
 
 def _add_job(state: State, row: _JobRow) -> None:
     roles = row.request.roles if row.roles is None else row.roles
+    request = row.request
+    bonds = bonds_of(request.groups, request.topology, request.start_request)
     job = Job(
         row.seq,
         row.request,
-        state.shapes.take(roles, row.min_available),
+        state.shapes.take(roles, row.min_available, bonds),
         row.queue,
         row.priority,
         row.phase,
@@ -386,6 +438,14 @@ def _add_job(state: State, row: _JobRow) -> None:
         row.requeues,
         row.restarts,
         row.stale_since_ns,
+        row.admitted_ns,
+        row.waiting_since_ns,
+        row.wishes,
+        row.estimate_ns,
+        row.estimate_source,
+        row.promise,
+        row.credit,
+        row.lost_milli_ns,
     )
     job.is_scaled = job.shape.key != (row.request.roles, row.request.min_available)
     state.jobs[job.seq] = job
@@ -394,12 +454,15 @@ def _add_job(state: State, row: _JobRow) -> None:
 
 def _add_pod(state: State, row: _PodRow) -> None:
     job = state.jobs[row.job]
+    shape = job.shape.shapes[row.index % len(job.roles)]
+    if shape.cards_milli and not row.mask:
+        shape = rest_of(shape)  # suspended
     pod = Pod(
         row.job,
         row.index,
         row.attempt,
         row.node,
-        job.shape.shapes[row.index % len(job.roles)],
+        shape,
         int.from_bytes(row.mask, "little"),
         row.card_milli,
         row.card_memory,
@@ -414,6 +477,11 @@ def _add_pod(state: State, row: _PodRow) -> None:
         row.checkpoint_milli,
         row.protected_until_ns,
         row.notice_until_ns,
+        row.expect_ns,
+        row.protect_ns,
+        row.for_job,
+        row.suspended_ns,
+        row.ran_ns,
     )
     state.nodes[row.node].pods[(pod.job, pod.index, pod.attempt)] = pod
     if row.is_current:

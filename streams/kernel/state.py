@@ -10,6 +10,7 @@ from math import lcm
 from typing import Protocol
 
 from ganger.schemas.decisions import Decision
+from ganger.schemas.enums import LimitScope
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
     FlavorConfigured,
@@ -18,8 +19,11 @@ from ganger.schemas.records import (
     ReservationRequested,
     ZoneConfigured,
 )
+from ganger.streams.kernel.domains import Tree
 from ganger.streams.kernel.entities import (
+    Booking,
     Claim,
+    ClaimEntry,
     Counts,
     Entity,
     Job,
@@ -29,10 +33,14 @@ from ganger.streams.kernel.entities import (
     Row,
     Submissions,
     Taker,
+    Tally,
     Usage,
     Victim,
 )
+from ganger.streams.kernel.foresight.standing import Promised
+from ganger.streams.kernel.futures import Futures
 from ganger.streams.kernel.node_index import NodeIndex
+from ganger.streams.kernel.ranking import Rankings
 from ganger.streams.kernel.resources import (
     NAMED,
     SHARED,
@@ -43,7 +51,7 @@ from ganger.streams.kernel.resources import (
     ShapeTable,
 )
 from ganger.streams.kernel.timers import Timers
-from ganger.streams.kernel.waiting import Waiting
+from ganger.streams.kernel.waiting import PARKED, Waiting
 
 
 class Permit(Enum):
@@ -129,13 +137,13 @@ class QueueVote(Protocol):
 
 
 class Allocatable(Protocol):
-    """How many of `count` pods of a shape a queue may be given, and what stops the next one.
+    """How many of `count` pods of a shape a job may be given, and what stops the next one.
 
     `held`: what is placed for the queue but not charged to it yet, by resource place.
     """
 
     def __call__(
-        self, state: "State", queue: Queue, shape: Shape, count: int, held: dict[int, int]
+        self, state: "State", job: Job, shape: Shape, count: int, held: dict[int, int]
     ) -> tuple[int, Refusal | None]: ...
 
 
@@ -146,13 +154,24 @@ class Preemptive(Protocol):
 
 
 class Predicate(Protocol):
-    """Why pods of a role must not go to a node; `Reason.UNKNOWN`: they may."""
+    """Why pods of a role must not go to a node; `Reason.UNKNOWN`: they may.
+
+    In `predicate` the answer may depend on the role's name, request, labels and zone, on the
+    flavors that it is counted in, on the job's queue if the policy says so (`by_queue`), on what the node
+    is and holds, and on which zones are open: it is remembered until one of these changes. In
+    `predicate_now` it may depend on anything, and each node is asked when its turn comes.
+    """
 
     def __call__(self, state: "State", job: Job, role: int, node: Node) -> Reason: ...
 
 
 class NodeScore(Protocol):
-    """How good a node is for pods of a role, in millionths; more is better, scores are added."""
+    """How good a node is for pods of a role, in millionths; more is better, scores are added.
+
+    For `node_order` holds what `Predicate` says of `predicate`. `node_order_now` may look at other
+    pods of the job too, also at `Indexes.placing`; it is asked only for jobs with affinities or a
+    topology.
+    """
 
     def __call__(self, state: "State", job: Job, role: int, node: Node) -> int: ...
 
@@ -190,9 +209,17 @@ class VictimKey(Protocol):
 
 
 class Protection(Protocol):
-    """Until when an attempt that starts now is nobody's victim; 0: no protection."""
+    """Moments at which something that keeps an attempt which runs from being a victim ends, in
+    order. Until the first it is nobody's victim; empty: not protected.
+    """
 
-    def __call__(self, state: "State", job: Job, pod: Pod) -> int: ...
+    def __call__(self, state: "State", job: Job, pod: Pod) -> tuple[int, ...]: ...
+
+
+class Refresh(Protocol):
+    """Called before each cycle: what lines remember of a rule's refusals is made good."""
+
+    def __call__(self, state: "State") -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +251,32 @@ class Settings:
     end_at_limit: bool = False
     overrun: str = "limit"  # what is expected of a job that has outlived its estimate
     margin: str = "off"
+    alike: str = "narrowest"  # which former runs predict a run: of whatever is most alike and known
     promises: bool = False
+
+
+STIRRED, FREED = 1, 2
+"""What has happened since the last pass over time: anything; cards came free."""
+
+RESERVE_ALL = 1 << 31
+"""Reservations for whoever waits."""
+
+ROUTES = ("safe", "beside")
+"""Ways into a gap: ending before the reservation, or on cards that it leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How actions plan with run times."""
+
+    reserve: int = 0  # jobs that are given reservations, first in line first
+    stops: bool = False  # nobody passes a job that does not fit and has no reservation
+    scans: bool = False  # those behind are offered the gaps
+    order: str = "arrival"  # in which they are
+    by_estimate: bool = False  # judged by what is expected of them, else by their limit
+    guard_ns: int = 0  # by their limit once the head has waited so long; 0 = never
+    scan_max: int = 0  # looked at in a pass
+    routes: tuple[str, ...] = ROUTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +302,9 @@ class Policy:
     allocatable: tuple[Allocatable, ...] = ()
     preemptive: tuple[Preemptive, ...] = ()
     predicate: tuple[Predicate, ...] = ()
+    predicate_now: tuple[Predicate, ...] = ()
     node_order: tuple[NodeScore, ...] = ()
+    node_order_now: tuple[NodeScore, ...] = ()
     domain_order: tuple[DomainScore, ...] = ()
     preemptable: Judgement | None = None  # none: all may go
     reclaimable: Judgement | None = None
@@ -258,26 +312,89 @@ class Policy:
     victim_order: VictimKey | None = None  # none: the kernel's own cost
     protected: tuple[Protection, ...] = ()
     spread: bool = False
+    by_queue: bool = False  # what is remembered of a node may differ between queues
+    refresh: tuple[Refresh, ...] = ()
+    follows_capacity: bool = False  # the order of jobs depends on what the cell has
+    follows_clock: bool = False  # it depends on the hour
+    sla_waiting_ns: int | None = None  # promised to jobs that say nothing; none: no rule asks
+    evicts: bool = False  # some action may have attempts evicted
+    ends_stale: bool = False  # one ends jobs that stay below their minimum
     is_plain: bool = True  # no rule looks at a node or bounds a queue while pods are placed
+    asks_quota: bool = False  # jobs are admitted by quota
+    admits_unasked: bool = False  # jobs that do not say what they ask are admitted, uncounted
+    timing: Timing | None = None  # how actions plan with run times; none: they do not
     classes: dict[str, PriorityClass] = field(default_factory=dict)
     settings: Settings = Settings()
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether some action plans with run times."""
+        return self.timing is not None
+
+
+@dataclass(slots=True)
+class Shares:
+    """Amounts per queue by a rule of module `quota_tree`, and what they were computed from."""
+
+    amounts: dict[int, dict[int, int]]  # by queue, then by resource place
+    epochs: tuple[int, int]  # of capacity and of the queue tree
+    requests: list[int] = field(default_factory=list)  # of all queues, where they matter
+    cause: int = -1  # the step for which they were last found to be right
+    contended: tuple[int, ...] = ()  # resources of which more is asked for than there is
+    sources: list[list[int]] = field(default_factory=list)  # vectors of queues, where they matter
+    vectors: list[list[int]] = field(default_factory=list)  # what these were
+
+
+Waiter = tuple[int, str, str, bool]
+"""Whose waiting jobs are counted together: leaf queue, user, tenant, spot work or not."""
+
+
+@dataclass(slots=True)
+class PastUse:
+    """Decayed milli-card-seconds of full hours, and what they were computed from."""
+
+    versions: tuple[int, int, int]  # hour, half-life, version of the queue tree
+    users: dict[tuple[int, str], int] = field(default_factory=dict)  # by queue and user
+    queues: dict[int, int] = field(default_factory=dict)  # summed over subtrees
 
 
 class Indexes:
     """Derived structures of a cell."""
 
     __slots__ = (
+        "capacity_epoch",
         "claims",
         "dependents",
+        "domains",
+        "elastic",
         "evict_epoch",
+        "evict_seen",
+        "futures",
         "gate",
         "gate_grew",
         "ghosts",
         "idle_left",
         "inqueue",
+        "least_priority",
+        "last_stand",
+        "most_priority",
+        "lifted",
         "never_fits",
         "nodes",
+        "placing",
+        "overdue",
+        "owners",
+        "promised",
+        "past_use",
+        "queue_epoch",
+        "rankings",
+        "reserved",
+        "stale",
+        "shares",
+        "tallies",
         "timers",
+        "uncounted",
+        "waiters",
         "zero",
         "zero_grew",
     )
@@ -287,16 +404,47 @@ class Indexes:
         self.gate = Waiting(jobs, by_pod=False)  # phase PENDING, asking to be admitted
         self.inqueue = Waiting(jobs, by_pod=True)  # admitted, with pods to place
         self.gate_grew = False  # demand or use changed since the gate was last asked
-        self.claims: dict[Need, int] = {}  # jobs that count as demand, by what their start asks
+        self.claims: dict[JobShape, int] = {}  # jobs that count as demand
         self.idle_left: Need | None = None  # see `quota.idle_left`; none: to be made anew
+        self.evict_seen: tuple[int, int] | None = None  # see module `cycle`
+        self.least_priority: dict[int, int] = {}  # by queue: no job of it has less
+        self.stale: dict[int, Job] = {}  # jobs below their minimum, by seq; see module `stale`
+        self.most_priority: dict[int, int] = {}  # by queue: no job of it has more
         self.evict_epoch = 0  # grows with whatever may let an eviction that was refused succeed
+        self.capacity_epoch = 0  # grows with every change of `total` and `barred`
+        self.queue_epoch = 0  # grows with every change of the queue tree
+        self.shares: dict[str, Shares] = {}  # kept by module `quota_tree`
+        # by queue, whose doings, name, and whether of spot jobs; none: no limits
+        self.tallies: dict[tuple[int, LimitScope, str, bool], Tally] | None = None
+        # jobs whose part of it has to be made anew, by seq; none: no limits
+        self.uncounted: dict[int, Job] | None = None
+        self.elastic: dict[int, Job] = {}  # elastic jobs that have pods, and some that had
+        self.past_use: PastUse | None = None  # kept by module `usage`
+        self.overdue: dict[int, Job] = {}  # see module `deadlines`, by seq
+        # numbers from 1 for user, tenant and whether spot, of jobs in queues with limits
+        self.owners: dict[tuple[str, str, bool], int] = {}
         self.zero: dict[int, Job] = {}  # admitted, with zero-request pods to place
         self.zero_grew = False  # such a job came, or a node got something back
         self.dependents: dict[int, list[int]] = {}  # job -> jobs that wait for it
         # attempts that their jobs have given up and whose nodes have not released them
         self.ghosts: dict[tuple[int, int, int], Pod] = {}
+        # what claims hold: by node, then by seq of the job
+        self.reserved: dict[int, dict[int, list[tuple[Shape, ClaimEntry]]]] = {}
         self.never_fits: dict[JobShape, Refusal | None] = {}  # see module `capacity`
+        self.domains: Tree | None = None  # see `regions.tree`; none: to be made anew
+        self.rankings: Rankings | None = None  # see module `scoring`
+        # what queues had and asked for when jobs were last placed, where that may wake jobs
+        self.last_stand: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
+        # attempts (job, index, attempt) that a statement sees as gone
+        self.lifted: dict[tuple[int, int, int], bool] = {}
+        # pods of the job that is being placed, by role and node, as far as they have a place
+        self.placing: list[tuple[int, Node, int]] = []
         self.timers = Timers()
+        self.futures: Futures | None = None  # of policies that plan with run times
+        self.promised: Promised | None = None  # of those that promise starts
+        # waiting jobs by leaf queue, user, tenant and whether they are spot work; none: no limit
+        # of any queue asks
+        self.waiters: dict[Waiter, int] | None = None
 
     def is_idle(self) -> bool:
         """Whether no job waits that could be offered, nor any that may be once something grew."""
@@ -304,8 +452,9 @@ class Indexes:
             self.gate.open_count
             or self.inqueue.open_count
             or self.gate.failed
-            or self.inqueue.failed
+            or self.inqueue.may_wake
             or self.zero
+            or (self.gate_grew and PARKED in self.gate.limited)
         )
 
 
@@ -314,6 +463,8 @@ class State:
 
     __slots__ = (
         "admitted",
+        "barred",
+        "bookings",
         "cause",
         "cell",
         "chain",
@@ -331,6 +482,7 @@ class State:
         "indexes",
         "job_by_key",
         "jobs",
+        "knobs",
         "memory",
         "next_seq",
         "node_by_name",
@@ -346,6 +498,7 @@ class State:
         "scales",
         "shapes",
         "sources",
+        "stirred",
         "submissions",
         "table",
         "total",
@@ -381,13 +534,17 @@ class State:
         # by queue, user and tenant
         self.submissions: dict[tuple[int, str, str], Submissions] = {}
         self.memory: dict[str, Row] = {}  # what policies have learnt, by name
+        self.bookings: dict[int, Booking] = {}  # by seq of the job
+        self.knobs: tuple[int, ...] = ()  # as the controller of backfill has set them
+        self.stirred = 0  # since the last pass over time: see `stir`
         # derived
         self.table = ResourceTable()
         self.shapes = ShapeTable(self.table)
         self.total: list[int] = [0] * len(NAMED)  # capacity of nodes that are not lost, by place
+        self.barred: list[int] = [0] * len(NAMED)  # of it, on nodes that are cordoned or drain
         self.used: list[int] = [0] * len(NAMED)  # held by live attempts, by place
         self.admitted: list[int] = [0] * len(NAMED)  # minimums of jobs in phase INQUEUE
-        self.scales: tuple[int, ...] = ()  # lcm of the totals / total, for share comparison
+        self.scales: tuple[int, ...] = (0, 0, 0)  # lcm of the totals / total, for share comparison
         self.waiting_count = 0  # jobs in phase PENDING or INQUEUE
         self.digest = 0  # sum of entity terms modulo 2**128, as of the last seal
         self.dirty: list[Entity] = []
@@ -409,12 +566,16 @@ class State:
         """The same for an attempt, which may be told with its job."""
         self.touch(job if pod.is_untold else pod)
 
+    def stir(self) -> None:
+        """Something may start now that could not before. Only for policies that plan with time."""
+        self.stirred |= STIRRED
+
     def widen(self) -> None:
         """Give every quantity vector a place for resources mentioned since."""
         width = len(self.table.names)
-        vectors = [self.total, self.used, self.admitted]
+        vectors = [self.total, self.used, self.admitted, self.barred]
         for queue in self.queues:
-            vectors += [queue.used, queue.admitted, queue.waiting]
+            vectors += [queue.used, queue.admitted, queue.waiting, queue.leaving]
         for vector in vectors:
             vector.extend([0] * (width - len(vector)))
 

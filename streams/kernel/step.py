@@ -11,7 +11,7 @@ from ganger.schemas import records as r
 from ganger.schemas.decisions import Decision
 from ganger.streams.kernel.cycle import run_cycle
 from ganger.streams.kernel.digest import event_term
-from ganger.streams.kernel.handlers import control, jobs, nodes, pods, time
+from ganger.streams.kernel.handlers import adoption, control, jobs, nodes, pods, time
 from ganger.streams.kernel.handlers.time import next_wake
 from ganger.streams.kernel.limits import TIME_MAX
 from ganger.streams.kernel.state import State
@@ -35,7 +35,9 @@ HANDLERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.PodSucceeded: pods.succeeded,
     r.PodFailed: pods.failed,
     r.PodReleased: pods.released,
-    r.PodAdopted: pods.adopted,
+    r.PodSuspended: pods.suspended,
+    r.PodResumed: pods.resumed,
+    r.PodAdopted: adoption.adopted,
     r.QueueConfigured: control.queue_configured,
     r.PolicyConfigured: control.policy_configured,
     r.NodeCordoned: nodes.cordoned,
@@ -53,8 +55,7 @@ HANDLERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.FlavorConfigured: control.flavor_configured,
     r.ZoneConfigured: control.zone_configured,
 }
-"""Everything a ledger may hold: not `NodeHeartbeat`, which intake turns into other facts, nor
-`PodSuspended` and `PodResumed`, since no attempt is suspended yet."""
+"""Everything a ledger may hold: not `NodeHeartbeat`, which intake turns into other facts."""
 
 
 class OutOfOrder(Exception):

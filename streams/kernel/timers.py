@@ -17,6 +17,15 @@ class Wake(IntEnum):
     JOB_TTL = 2
     POD_START = 3
     RESERVATION = 4
+    CLAIM = 5
+    JOB_PENDING = 16
+    ZONE = 17
+    INQUEUE = 18
+    NOTICE = 6
+    SLA = 15
+    PROTECTED = 7
+    STALE = 8
+    BOOKED = 9
 
 
 Timer = tuple[int, Wake, int, int, int]

@@ -20,6 +20,7 @@ made only when they are needed, because it failed or was joined by another.
 """
 
 from bisect import bisect_right, insort
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, heapreplace
 
@@ -29,8 +30,21 @@ from ganger.streams.kernel.resources import JobShape, Need
 EMPTIES_MAX = 4096
 """Groups may lose their last job so often before empty ones are forgotten."""
 
+PARKED = -2
+"""Stands for a queue: what is stopped by it waits until anything in the cell has changed."""
+
+OWNER_SHIFT = 32
+"""Numbers of owners stand above those of queues in a group's slot."""
+
 FRESH, GROWING, UNIQUE = 0, 1, 2
-"""Looks; a unique one is UNIQUE + the job's seq."""
+"""Looks; a unique one is UNIQUE + the job's seq. Negative ones are FRESH with a priority."""
+
+
+def slot_of(job: Job) -> int:
+    """Where the job's group is found among those of its like: one per queue, and per owner where a
+    limit of the queue may stop the jobs of one owner alone.
+    """
+    return job.owner << OWNER_SHIFT | job.queue if job.owner else job.queue
 
 
 @dataclass(slots=True, eq=False)
@@ -123,9 +137,10 @@ class Waiting:
             alike = self._alike[place] = Alike(job.shape, look)
         elif look >= UNIQUE and alike.has_failed:
             self._forgive(alike)  # the job's own facts have changed since
-        group = alike.groups.get(queue)
+        slot = slot_of(job)
+        group = alike.groups.get(slot)
         if group is None:
-            group = alike.groups[queue] = Group(queue, alike)
+            group = alike.groups[slot] = Group(queue, alike)
         job.group = group
         heappush(group.keys, key)
         line = self.lines.get(queue)
@@ -244,7 +259,7 @@ class Waiting:
         alike = self._alike.get((job.shape, FRESH))
         if alike is None:
             return False
-        group = alike.groups.get(job.queue)
+        group = alike.groups.get(slot_of(job))
         return alike.has_failed or (group is not None and group.is_limited)
 
     def relent(self, queue: int) -> None:
@@ -256,7 +271,7 @@ class Waiting:
 
     def grow(self, cards_milli: int, cpu: int, memory: int) -> None:
         """Something now has this much free and had less before."""
-        if not (self.failed or self._cramped):
+        if not self.may_wake:
             return
         growth = self.growth
         if cards_milli > growth.cards_milli:
@@ -330,12 +345,42 @@ class Waiting:
     def _needs(self, shape: JobShape) -> tuple[Need, ...]:
         return shape.pod_needs if self._by_pod else shape.min_needs
 
+    def heads(self) -> list[tuple[int, Key, Group | None]]:
+        """The first job of each group that has any, offered or not: its queue, its key and the
+        group, none for the newcomer. In order of queue and key.
+        """
+        found: list[tuple[int, Key, Group | None]] = []
+        newcomer = self._newcomer
+        if newcomer is not None and newcomer.key is not None:
+            found.append((newcomer.queue, newcomer.key, None))
+        jobs = self._jobs
+        for alike in self._alike.values():
+            for group in alike.groups.values():
+                if group.count:
+                    keys = group.keys
+                    job = jobs.get(keys[0][-1])
+                    while job is None or job.key is not keys[0]:
+                        heappop(keys)
+                        job = jobs.get(keys[0][-1])
+                    found.append((group.queue, keys[0], group))
+        found.sort(key=lambda entry: entry[:2])
+        return found
+
+    def members(self, group: Group) -> list[Key]:
+        """Keys of all jobs of a group, in order. O(n log n)."""
+        return sorted(self._standing(group))
+
+    @property
+    def may_wake(self) -> bool:
+        """Whether something stands here that growth of free capacity may open again."""
+        return bool(self.failed or self._cramped)
+
     # ---- for explanations and checks ----------------------------------------------------------
 
     def keys(self, queue: int) -> list[Key]:
         """Keys of all jobs in a queue's line, in order. O(n log n)."""
-        groups = [alike.groups.get(queue) for alike in self._alike.values()]
-        keys = [key for group in groups if group is not None for key in self._standing(group)]
+        groups = [group for alike in self._alike.values() for group in alike.groups.values()]
+        keys = [key for group in groups if group.queue == queue for key in self._standing(group)]
         newcomer = self._newcomer
         if newcomer is not None and newcomer.queue == queue and newcomer.key is not None:
             keys.append(newcomer.key)
@@ -347,6 +392,15 @@ class Waiting:
         groups = [group for alike in alikes for group in alike.groups.values()]
         seqs = [key[-1] for group in groups for key in self._standing(group)]
         if self._newcomer is not None and self._newcomer.look == FRESH:
+            seqs.append(self._newcomer.seq)
+        return sorted(seqs)
+
+    def begun(self) -> list[int]:
+        """Seqs of those that have something already, ascending. O(groups + n log n)."""
+        alikes = [alike for alike in self._alike.values() if alike.look != FRESH]
+        groups = [group for alike in alikes for group in alike.groups.values()]
+        seqs = [key[-1] for group in groups for key in self._standing(group)]
+        if self._newcomer is not None and self._newcomer.look != FRESH:
             seqs.append(self._newcomer.seq)
         return sorted(seqs)
 
@@ -365,3 +419,45 @@ class Waiting:
             for group in alike.groups.values()
             if group.count and not alike.has_failed and not group.is_limited
         )
+
+
+class TimedWaiting(Waiting):
+    """The lines of a stage whose policy plans with run times: it also knows who came and left."""
+
+    __slots__ = ("_stir", "came", "left")
+
+    def __init__(self, jobs: dict[int, Job], by_pod: bool, stir: Callable[[], None]) -> None:
+        """`stir`: told when there may be something to do in the next cycle."""
+        super().__init__(jobs, by_pod)
+        self._stir = stir
+        self.came: dict[Key, Job] = {}  # since both were last cleared
+        self.left: list[Key] = []  # of those that had come before
+
+    def add(self, job: Job, key: Key, look: int) -> None:
+        """Put a job in its queue's line. It must stand in none."""
+        super().add(job, key, look)
+        self.came[key] = job
+        self._stir()
+
+    def remove(self, job: Job) -> None:
+        """Take a job out of its line."""
+        key = job.key
+        super().remove(job)
+        assert key is not None, job.seq
+        if self.came.pop(key, None) is None:
+            self.left.append(key)
+
+    def relent(self, queue: int) -> None:
+        """`queue` gave something back, or its limits changed."""
+        super().relent(queue)
+        self._stir()
+
+    def grow(self, cards_milli: int, cpu: int, memory: int) -> None:
+        """Something now has this much free and had less before."""
+        super().grow(cards_milli, cpu, memory)
+        self._stir()
+
+    def wake_all(self) -> None:
+        """Offer everything again."""
+        super().wake_all()
+        self._stir()

@@ -1,14 +1,26 @@
 """The table of kinds: who runs what, by peer and kind."""
 
-from conformance import quota, scoring, shares
+from conformance import admission, cycles, kai, questions, quota, scoring, shares
 from conformance.report import Runners
 
 RUNNERS: Runners = {
+    ("kai", "cycle"): kai.cycle,
+    ("kai", "rounds"): kai.rounds,
     ("kai", "fair_share"): shares.fair_share,
     ("kai", "reclaim_gate"): shares.reclaim_gate,
     ("kai", "reclaim_allowed"): shares.reclaim_allowed,
+    ("volcano", "cycle"): cycles.cycle,
+    ("volcano", "steps"): cycles.steps,
+    ("volcano", "enqueueable"): questions.enqueueable,
+    ("volcano", "job_order"): questions.job_order,
+    ("volcano", "victims"): questions.victims,
+    ("volcano", "victim_order"): questions.victim_order,
+    ("volcano", "backfill_order"): questions.backfill_order,
+    ("volcano", "gang_releasing"): questions.gang_releasing,
     ("volcano", "queue_share"): shares.queue_share,
     ("volcano", "score"): scoring.score,
+    ("volcano", "feasible"): scoring.feasible,
+    ("kueue", "admission_cycle"): admission.admission_cycle,
     ("kueue", "assign_flavors"): quota.assign_flavors,
     ("kueue", "cycle_order"): quota.cycle_order,
     ("kueue", "dominant_share"): quota.dominant_share,

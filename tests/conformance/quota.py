@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from conformance.cases import Body, Mismatch, Unsupported, same, scale_of, whole
-from ganger.schemas.enums import SelectorOperator, TaintEffect, TolerationOperator
-from ganger.schemas.records import Selector, Taint, Toleration
+from conformance.cases import Body, Mismatch, same, scale_of, whole
+from conformance.flavors import flavor_of, request_of
+from ganger.streams.kernel.cohort_tree import borne
 from ganger.streams.kernel.fairness import cohort_victims, fair_victims, flavors
 from ganger.streams.kernel.fairness.cohort import Amounts, Cohort, Quota, attach, seal
 from ganger.streams.kernel.fairness.cohort_rules import (
@@ -23,7 +23,6 @@ from ganger.streams.kernel.fairness.cohort_rules import (
     victim_key,
 )
 from ganger.streams.kernel.fairness.cohort_share import share_of
-from ganger.streams.kernel.node_index import matches, tolerates
 
 RULES = {
     "never": Rule.NEVER,
@@ -303,7 +302,7 @@ def assign_flavors(body: Body) -> None:
         _oracle(body.get("preemption_oracle", [])),
         bool(body.get("policy", {}).get("fair_sharing")),
     )
-    sets = [pod_set_of(group, body["flavors"]) for group in job["groups"]]
+    sets = [pod_set_of(group, body["flavors"], asker.groups) for group in job["groups"]]
     got = flavors.assign(asker, sets)
     expect = body["expect"]
     same("mode", MODES[got.mode], expect["mode"])
@@ -358,39 +357,12 @@ def _oracle(answers: list[Body]) -> flavors.Oracle:
     return oracle
 
 
-def pod_set_of(group: Body, known: list[Body]) -> flavors.PodSet:
-    """A group with the flavors whose taints it bears and whose labels it wants."""
-    unknown = [key for key in group if key not in _GROUP_KEYS]
-    if unknown:
-        raise Unsupported(f"group fields {unknown}")
-    bears = []
-    for flavor in known:
-        tolerations = tuple(
-            _toleration(one)
-            for one in (*group.get("tolerations", []), *flavor.get("tolerations", []))
-        )
-        labels = flavor.get("labels", {})
-        selectors = tuple(
-            Selector(key, SelectorOperator.IN, (value,))
-            for key, value in group.get("node_selector", {}).items()
-            if key in labels  # a flavor says nothing of other labels
-        )
-        taints = [
-            Taint(taint["key"], taint.get("value", ""), TaintEffect.NO_SCHEDULE)
-            for taint in flavor.get("taints", [])
-            if taint.get("effect", "NoSchedule") in ("NoSchedule", "NoExecute")
-        ]
-        is_borne = all(tolerates(tolerations, taint) for taint in taints)
-        if is_borne and matches(labels, selectors) and not flavor.get("undefined"):
-            bears.append(flavor["name"])
+def pod_set_of(
+    group: Body, known: list[Body], groups: tuple[flavors.FlavorGroup, ...]
+) -> flavors.PodSet:
+    """A group with the flavors of a queue that its pods may get."""
+    defined = {one["name"]: flavor_of(one) for one in known if not one.get("undefined")}
+    request = request_of(group, {})
     requests = {r: group["count"] * amount for r, amount in group["request"].items()}
-    return flavors.PodSet(group["name"], group["count"], requests, tuple(bears))
-
-
-_GROUP_KEYS = ("name", "count", "request", "min_count", "tolerations", "node_selector")
-
-
-def _toleration(one: Body) -> Toleration:
-    exists = one.get("operator") == "Exists"
-    operator = TolerationOperator.EXISTS if exists else TolerationOperator.EQUAL
-    return Toleration(one.get("key", ""), operator, one.get("value", ""), TaintEffect.UNKNOWN)
+    bears = borne(defined, groups, request)
+    return flavors.PodSet(group["name"], group["count"], requests, bears)

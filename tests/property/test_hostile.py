@@ -16,7 +16,14 @@ from msgspec import Struct, json, structs
 from ganger.schemas import records as r
 from ganger.schemas.codec import decode_decision
 from ganger.schemas.encoding import decision_payload, encode_record
-from ganger.schemas.enums import BackfillPreference, FailureKind
+from ganger.schemas.enums import (
+    BackfillPreference,
+    FailureKind,
+    JobAction,
+    LimitScope,
+    PodEvent,
+    Tier,
+)
 from ganger.schemas.errors import EncodeError
 from ganger.streams.intake import InputRefused, Intake
 from ganger.streams.kernel import invariants, snapshot
@@ -95,6 +102,21 @@ def node_records(draw: st.DrawFn, kind: Any, now: int, node: str) -> r.Record:
     return kind(now, "", None, report)
 
 
+LATE = r.EventAction(PodEvent.JOB_PENDING, (), "", JobAction.ABORT_JOB, b.SECOND)
+actions = st.lists(
+    st.one_of(
+        st.just(LATE),
+        st.builds(
+            lambda event, role, action: r.EventAction(event, (), role, action, 0),
+            st.sampled_from([event for event in PodEvent if event not in (0, LATE.event)]),
+            st.sampled_from(("", "worker")),
+            st.sampled_from(list(JobAction)[1:]),
+        ),
+    ),
+    max_size=3,
+).map(tuple)
+
+
 @st.composite
 def job_records(draw: st.DrawFn, kind: Any, now: int, job: str) -> r.Record:
     if kind is r.JobCancelRequested:
@@ -103,8 +125,9 @@ def job_records(draw: st.DrawFn, kind: Any, now: int, job: str) -> r.Record:
     if kind is r.JobUpdateRequested:
         scales = ((), (r.RoleScale("worker", 1, 1),), (r.RoleScale("side", 5, 0),))
         scale = draw(st.sampled_from(scales))
-        return r.JobUpdateRequested(now, "", None, job, "me", None, held, scale)
-    return b.submission(
+        active = draw(st.sampled_from((None, None, True, False)))
+        return r.JobUpdateRequested(now, "", None, job, "me", None, held, scale, active)
+    request = b.submission(
         job,
         *draw(roles()),
         queue=draw(st.sampled_from(QUEUES)),
@@ -115,6 +138,15 @@ def job_records(draw: st.DrawFn, kind: Any, now: int, job: str) -> r.Record:
         ttl_ns=draw(st.sampled_from((-1, 0))),
         time_ns=now,
     )
+    return structs.replace(
+        request,
+        actions=draw(actions),
+        restarts_max=draw(st.sampled_from((-1, 0, 2))),
+        min_success=draw(st.sampled_from((0, 0, 1, 2))),
+        groups=draw(st.sampled_from(((), (r.PodGroup("g", "", 0),)))),
+        can_checkpoint=True,
+        accepts_suspend=True,
+    )
 
 
 @st.composite
@@ -124,15 +156,23 @@ def pod_facts(draw: st.DrawFn, kind: Any, now: int, job: str, node: str) -> r.Re
         spans = draw(st.sampled_from(((), (r.CardSpan(0, 1),), (r.CardSpan(2, 2),))))
         milli = draw(st.sampled_from((0, 0, 300)))
         names = (job, "worker", draw(st.sampled_from(QUEUES)), "u", "t", 0)
-        return r.PodAdopted(now, "", None, *names, pod, attempt, node, spans, milli, 0, 5, 5, 0, 0)
+        held = (pod, attempt, node, spans, milli, 0, 5, 5, draw(st.sampled_from((0, 1))), 0)
+        return r.PodAdopted(now, "", None, *names, *held, is_leaving=draw(st.booleans()))
     said: tuple[Any, ...] = ()
     if kind is r.PodStarted:
         said = (node,)
     elif kind is r.PodFailed:
         said = (draw(st.sampled_from((FailureKind.ERROR, FailureKind.START_FAILED))), 1, "")
-    elif kind in (r.PodProgressed, r.PodCheckpointed):
+    elif kind in (r.PodProgressed, r.PodCheckpointed, r.PodSuspended):
         said = (500,)
     return kind(now, "", None, job, pod, attempt, *said, now)
+
+
+LIMITS = (
+    r.Limit(LimitScope.USER, "", "waiting_jobs", 1),
+    r.Limit(LimitScope.TENANT, "", "submissions_per_hour", 2),
+    r.Limit(LimitScope.QUEUE, "", "waiting_jobs", 3, Tier.MAIN),
+)
 
 
 @st.composite
@@ -141,7 +181,9 @@ def control_records(draw: st.DrawFn, kind: Any, now: int, node: str) -> r.Record
         parent = draw(st.sampled_from(("", "top", "a")))
         limit = draw(st.sampled_from((None, {"cards_milli": 2000}, {"nic": 1})))
         queue = draw(st.sampled_from(QUEUES))
-        return b.queue(queue, parent=parent, capability=limit, removed=draw(st.booleans()))
+        record = b.queue(queue, parent=parent, capability=limit, removed=draw(st.booleans()))
+        limits = draw(st.lists(st.sampled_from(LIMITS), max_size=2))
+        return structs.replace(record, limits=tuple(limits))
     if kind is r.PolicyConfigured:
         return b.policy(settings=draw(st.sampled_from((None, {"tick_max_ns": "1000000000"}))))
     if kind is r.ReservationRequested:

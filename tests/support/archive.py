@@ -82,6 +82,19 @@ def differences(name: str, algorithm: str, waits: dict[int, int]) -> int:
     return sum(published.get(number) != waits.get(number) for number in numbers)
 
 
+def comparable(name: str, waits: dict[int, int], limit: int) -> list[int]:
+    """Numbers of the first `limit` jobs whose start no later job of the log can have changed.
+
+    Args:
+        name: of the log.
+        waits: in the whole log, by number.
+        limit: at least 1.
+    """
+    jobs = read_log(name)[:limit]
+    last_s = jobs[-1].submit_s
+    return [job.number for job in jobs if job.submit_s + waits[job.number] < last_s]
+
+
 def mean_bounded_slowdown(jobs: Iterable[Job], waits: dict[int, int]) -> float:
     """Mean of max(1, (wait + run) / max(run, 10 s))."""
     slowdowns = [

@@ -174,6 +174,7 @@ def queue(
     capability: dict[str, int] | None = None,
     state: QueueState = QueueState.OPEN,
     removed: bool = False,
+    limits: Iterable[r.Limit] = (),
     time_ns: int = GENESIS,
 ) -> r.QueueConfigured:
     """A queue's configuration."""
@@ -193,6 +194,7 @@ def queue(
         True,
         state,
         removed,
+        limits=tuple(limits),
     )
 
 
@@ -205,8 +207,13 @@ def policy(
     settings: dict[str, str] | None = None,
     classes: Iterable[tuple[str, int]] = (),
     time_ns: int = GENESIS,
+    searches: str = "",
 ) -> r.PolicyConfigured:
-    """A policy of one tier; the default rules unless some are given."""
+    """A policy of one tier; the default rules unless some are given.
+
+    `searches`: where actions that take from others seek victims.
+    """
+    pairs_of = (("search", searches),) if searches else ()
     configs = []
     for rule in rules or DEFAULT_RULES:
         name, arguments = (rule, {}) if isinstance(rule, str) else rule
@@ -217,7 +224,15 @@ def policy(
         "",
         None,
         "test",
-        tuple(r.ActionConfig(action, ()) for action in actions),
+        tuple(
+            r.ActionConfig(
+                action,
+                tuple(r.Argument(*pair) for pair in pairs_of)
+                if action in ("preempt", "reclaim")
+                else (),
+            )
+            for action in actions
+        ),
         (r.PolicyTier(tuple(configs)),),
         tuple(r.PriorityClass(name, value, True) for name, value in classes),
         tuple(r.Argument(key, value) for key, value in (settings or {}).items()),

@@ -1,6 +1,7 @@
 """Short histories of a cell, one per matter, for the recorded corpus. In each all jobs end."""
 
 from collections.abc import Callable
+from typing import Any
 
 from ganger.schemas import records as r
 from ganger.schemas.enums import (
@@ -12,6 +13,8 @@ from ganger.schemas.enums import (
 )
 from support.builders import SECOND, Cell, node, policy, queue, report, role
 from support.chaos import run_seed
+from support.endings import end_all
+from support.quota_scenarios import quota
 
 
 def gang() -> Cell:
@@ -28,7 +31,7 @@ def gang() -> Cell:
         cell.succeeded("first", pod)
     cell.tick()
     cell.cancel("huge")
-    return _end_all(cell)
+    return end_all(cell)
 
 
 def retries() -> Cell:
@@ -51,7 +54,7 @@ def retries() -> Cell:
     cell.tick(40)
     cell.released("hangs")
     cell.tick()
-    return _end_all(cell)
+    return end_all(cell)
 
 
 def node_faults() -> Cell:
@@ -78,7 +81,7 @@ def node_faults() -> Cell:
         cell.put(r.NodeUncordoned(now, "", None, name, "ops"))
     cell.put(node("b", 4, now, handled=cell.state.cause))
     cell.tick(5)
-    return _end_all(cell)
+    return end_all(cell)
 
 
 def queues() -> Cell:
@@ -102,7 +105,7 @@ def queues() -> Cell:
     cell.succeeded("a0")
     cell.tick()
     cell.put(queue("b", parent="top"), queue("top"))
-    return _end_all(cell)
+    return end_all(cell)
 
 
 def shares() -> Cell:
@@ -121,30 +124,60 @@ def shares() -> Cell:
     cell.submit("nothing", role(replicas=3))
     cell.submit("mixed", role("zero", 2), role("card", 1, cards=2))
     cell.tick()
-    return _end_all(cell)
+    return end_all(cell)
+
+
+def evictions() -> Cell:
+    """Preemption, reclaim, warnings, protection, a claim that is taken back, one that expires, a
+    gang that stays below its minimum: by the rules of preset default.
+    """
+    return _evictions(Cell("evictions"), ("priority", "gang", "cooldown", *_SHARES), "cell")
+
+
+def volcano_evictions() -> Cell:
+    """The same by Volcano's rules: tiers of votes, victims sought node by node."""
+    above = ("priority", ("gang", {"whole": "never"}), "conformance", "cooldown")
+    return _evictions(Cell("volcano-evictions"), (*above, "drf", "proportion", "pack"), "node")
+
+
+_SHARES = ("fair_share", "capability", "pack")
+
+
+def _evictions(cell: Cell, rules: tuple[Any, ...], search: str) -> Cell:
+    made = policy(
+        *rules,
+        actions=("enqueue", "allocate", "backfill", "reclaim", "preempt", "stale"),
+        settings={"grace_ns": "20s", "claim_ns": "300s", "start_timeout_ns": "60s"},
+        searches=search,
+    )
+    cell.start(queue("a"), queue("b", weight=2), node("n", 4), node("m", 4), rules=made)
+    cell.submit("gang", role(replicas=5, cards=1), queue="a")
+    cell.submit("elastic", role(replicas=3, minimum=0, cards=1), queue="a")
+    for said in cell.tick():
+        cell.started(said.job, said.pod, said.attempt)
+    cell.submit("high", role(cards=1), queue="a", priority=5)
+    cell.submit("due", role(replicas=2, cards=1), queue="b")
+    cell.submit("island", role(cards=4, same_island=True), queue="b")
+    cell.tick()  # warnings and claims
+    for said in cell.tick(20):
+        if said.job == "elastic":
+            cell.released(said.job, said.pod, said.attempt)  # one of them meets its claim
+    cell.tick()
+    cell.cancel("island")
+    cell.submit("late", role(replicas=2, cards=1), queue="b", priority=9)
+    cell.tick()
+    cell.tick(301)  # what is not met by now is given up
+    cell.put(r.NodeLost(cell.now_ns, "", None, "m", cell.state.claim, 30 * SECOND))
+    cell.tick()
+    cell.tick(61)  # a gang below its minimum has had its time
+    cell.put(node("m", 4, cell.now_ns, boot="boot-2"))
+    cell.tick()
+    return end_all(cell)
 
 
 def mixed() -> Cell:
     """A cluster under faults of every kind."""
     return run_seed(17, 40, check_every=100).cell
-
-
-def _end_all(cell: Cell) -> Cell:
-    """Let every attempt end well, cycle after cycle, until no job is left."""
-    for _ in range(40):
-        for host in cell.state.nodes:
-            for pod in [one for _, one in sorted(host.pods.items())]:
-                key = cell.state.jobs[pod.job].request.job
-                if pod.evict_seq >= 0:
-                    cell.released(key, pod.index, pod.attempt)
-                else:
-                    cell.started(key, pod.index, pod.attempt)
-                    cell.succeeded(key, pod.index, pod.attempt)
-        cell.tick(10)
-        if not any(host.pods for host in cell.state.nodes) and not cell.state.waiting_count:
-            return cell
-    left = [job.request.job for job in cell.state.jobs.values() if not job.ended_ns]
-    raise AssertionError(f"{cell.state.cell}: these jobs never end: {left}")
 
 
 SCENARIOS: dict[str, Callable[[], Cell]] = {
@@ -154,4 +187,7 @@ SCENARIOS: dict[str, Callable[[], Cell]] = {
     "queues": queues,
     "shares": shares,
     "mixed": mixed,
+    "evictions": evictions,
+    "volcano-evictions": volcano_evictions,
+    "quota": quota,
 }

@@ -30,6 +30,8 @@ VERIFY_KEYS = [
     "chain",
     "record_hash",
     "records_per_cpu_second",
+    "violations",
+    "first_violation",
 ]
 SIMULATE_KEYS = [
     "jobs",
@@ -44,6 +46,16 @@ SIMULATE_KEYS = [
     "bounded_slowdown_mean",
     "digest",
     "chain",
+    "backfill_started",
+    "backfill_completed",
+    "backfill_evicted",
+    "backfill_suspended",
+    "idle_card_seconds",
+    "idle_card_seconds_used",
+    "main_wait_mean_s",
+    "evicted_card_seconds_lost",
+    "eta_p50_coverage",
+    "eta_p90_coverage",
 ]
 TRACE = Path(__file__).parents[2] / "replay" / "samples" / "philly-2000.csv.gz"
 

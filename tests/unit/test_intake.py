@@ -77,6 +77,8 @@ def test_what_intakes_and_owners_write_is_no_input(record: r.Record) -> None:
         (r.JobCancelRequested(0, "", None, "", "me"), "JobCancelRequested.job is ''"),
         (r.PodStarted(0, "", None, "a", -1, 1, "n", 0), "PodStarted.pod is -1"),
         (r.PodReleased(0, "", None, "a", 0, 0, 0), "PodReleased.attempt is 0"),
+        (r.PodSuspended(0, "", None, "a", -1, 1, 0, 0), "PodSuspended.pod is -1"),
+        (r.PodResumed(0, "", None, "", 0, 1, 0), "PodResumed.job is ''"),
         (r.NodeDrained(0, "", None, "", "me", 0), "NodeDrained.node is ''"),
     ],
 )

@@ -32,6 +32,7 @@ from ganger.schemas.enums import (
     Tri,
     VictimRule,
 )
+from ganger.services.cell_files import CELL_KEYS
 from ganger.services.durations import parse_duration
 from ganger.services.job_files import (
     JOB_KEYS,
@@ -352,8 +353,8 @@ def test_the_page_lists_every_key() -> None:
     """In the first column of a table, or where the key of a table within one line stands."""
     listed = {key for cell in TABLE_KEYS.findall(PAGE) for key in re.findall(r"`(\w+)`", cell)}
     rows = "\n".join(line for line in PAGE.splitlines() if line.startswith("|"))
-    tables = [*JOB_KEYS.values(), *QUEUE_KEYS.values()]
-    known = {key for fields in tables for key in fields} - {"queues"}
+    tables = [*JOB_KEYS.values(), *QUEUE_KEYS.values(), *CELL_KEYS.values()]
+    known = {key for fields in tables for key in fields} - {"queues", "zones", "nodes"}
     assert listed <= known
     assert known <= set(re.findall(r"`(\w+)`", rows))
 

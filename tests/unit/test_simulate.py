@@ -5,11 +5,15 @@ import gc
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from ganger.replay import simulate
+from ganger.replay.arguments import run_arguments
+from ganger.replay.assumptions import Assumptions, Guess
 from ganger.replay.cluster import Amount, ClusterSpec, QueueSpec, parse_nodes
 from ganger.replay.faults import NONE, Faults
 from ganger.replay.simulate import MEMORY, Progress, RunRefused, is_finished, run
@@ -353,6 +357,12 @@ OTHERS: dict[str, Callable[[Trace, Path], object]] = {
     "faults.shuffle was not given and is now true": lambda t, p: run(
         t, SMALL, load_policy(), p, faults=Faults(shuffle=True)
     ),
+    'assumptions.guess was "trace" and is now "factor"': lambda t, p: run(
+        t, SMALL, load_policy(), p, assumptions=Assumptions(Guess.FACTOR, 2000)
+    ),
+    "suspendable_millionths was 0 and is now 300000": lambda t, p: run(
+        t, SMALL, load_policy(), p, assumptions=Assumptions(suspendable_millionths=300_000)
+    ),
     "trace_sha256 was ": lambda t, p: run(random_trace(60, seed=2), SMALL, load_policy(), p),
 }
 
@@ -368,6 +378,26 @@ def test_a_run_with_other_arguments_is_refused_and_the_difference_named(
         OTHERS[words](workload, tmp_path)
     assert words in str(caught.value)
     assert payloads_of(tmp_path) == before
+
+
+def test_a_run_of_the_version_before_goes_on_with_what_it_assumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = random_trace(60, seed=1)
+    whole = simulated(workload, tmp_path / "whole")
+
+    def before(*arguments: Any, **more: Any) -> bytes:
+        known = msgspec.json.decode(run_arguments(*arguments, **more))
+        assert known.pop("assumptions")
+        return msgspec.json.encode(known | {"simulation": 1}, order="deterministic")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(simulate, "run_arguments", before)
+        broken_off(tmp_path / "a", workload, 2, monkeypatch)
+    summary = simulated(workload, tmp_path / "a")
+    assert (summary.records, summary.ended) == (whole.records, whole.ended)
+    assert summary.chain != whole.chain  # it begins with the arguments, in their old form
+    assert is_finished(LedgerDirectory.open_reader(tmp_path / "a").ledger)
 
 
 def test_a_ledger_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 from ganger.replay.cluster import parse_nodes
 from ganger.schemas import records as r
 from ganger.schemas.decisions import Decision
-from ganger.schemas.enums import DecisionKind, FailureKind
+from ganger.schemas.encoding import encode_record
+from ganger.schemas.enums import DecisionKind, FailureKind, Tier
 from ganger.schemas.reasons import Reason
 from ganger.services.job_spec import JobSpec, RetrySpec
 from ganger.services.simulated_nodes import HEARTBEAT_NS, HEARTBEAT_NS_MIN, Pace, SimulatedNodes
@@ -161,6 +162,104 @@ def test_an_eviction_of_the_past_is_carried_out() -> None:
     again = remembered(made, Pace())
     assert again.begin(GENESIS + SECOND) == []
     assert shown(again.take(GENESIS + SECOND)) == ["PodReleased a/0/1"]
+
+
+def told(kind: DecisionKind, cause: int, attempt: int = 1) -> Decision:
+    """A decision about the only pod of job `a`."""
+    return Decision(
+        "lab", cause, 0, 0, kind, "a", "r", 0, attempt, "node-0001", (), 0, 0, Tier.BACKFILL, 0,
+        "", Reason.PLACED_IN_TURN, 0, 0, 0, b"", 0, 0, 0, b"",
+    )  # fmt: skip
+
+
+def stopping_job() -> r.JobSubmitRequested:
+    return JobSpec("a", estimate="100s", can_checkpoint=True).request()
+
+
+def past(*records: r.Record) -> list[tuple[int, bytes]]:
+    """A ledger that begins with the job."""
+    return list(enumerate(encode_record(record) for record in (stopping_job(), *records)))
+
+
+def at(seconds: int) -> int:
+    return GENESIS + seconds * SECOND
+
+
+def test_a_pod_stops_and_goes_on_where_it_was() -> None:
+    nodes = SimulatedNodes(NODES, Pace())
+    nodes.remember(iter(past()), [])
+    nodes.carry_out([told(DecisionKind.BACKFILL, 1)], at(0))
+    assert nodes.carry_out([told(DecisionKind.SUSPEND, 2)], at(30)) == []
+    (stopped,) = nodes.take(at(30))
+    (resumed,) = nodes.carry_out([told(DecisionKind.RESUME, 4)], at(50))
+    nodes.carry_out([told(DecisionKind.SUSPEND, 6)], at(60))
+    (again,) = nodes.take(at(60))
+    assert shown([stopped, resumed, again]) == [
+        "PodSuspended a/0/1",
+        "PodResumed a/0/1",
+        "PodSuspended a/0/1",
+    ]
+    assert len({fact.event_id for fact in (stopped, resumed, again)}) == 3
+    assert nodes.running_count == 1
+    nodes.carry_out([told(DecisionKind.RESUME, 8)], at(70))
+    assert nodes.due_ns() == at(130)
+
+
+def test_after_a_restart_it_stands_where_it_stood() -> None:
+    decisions = [told(DecisionKind.BACKFILL, 0), told(DecisionKind.SUSPEND, 1)]
+    facts: list[r.Record] = [
+        r.PodStarted(at(0), "", None, "a", 0, 1, "node-0001", at(0)),
+        r.PodSuspended(at(30), "", None, "a", 0, 1, 300, at(30)),
+    ]
+    nodes = SimulatedNodes(NODES, Pace())
+    nodes.remember(iter(past(*facts)), decisions)
+    assert nodes.begin(at(40)) == []
+    assert nodes.due_ns() is None
+    nodes.carry_out([told(DecisionKind.RESUME, 4)], at(50))
+    assert nodes.due_ns() == at(120)
+
+    told_to_go_on = SimulatedNodes(NODES, Pace())
+    told_to_go_on.remember(iter(past(*facts)), [*decisions, told(DecisionKind.RESUME, 2)])
+    (resumed,) = told_to_go_on.begin(at(60))
+    assert shown([resumed]) == ["PodResumed a/0/1"]
+    assert told_to_go_on.due_ns() == at(130)
+
+
+def test_a_stop_that_was_not_reported_before_a_restart_is_reported_after_it() -> None:
+    decisions = [told(DecisionKind.BACKFILL, 0), told(DecisionKind.SUSPEND, 1)]
+    started = r.PodStarted(at(0), "", None, "a", 0, 1, "node-0001", at(0))
+    first = SimulatedNodes(NODES, Pace())
+    first.remember(iter(past()), [])
+    first.carry_out(decisions[:1], at(0))
+    first.carry_out(decisions[1:], at(20))
+    (lost,) = first.take(at(20))
+    nodes = SimulatedNodes(NODES, Pace())
+    nodes.remember(iter(past(started)), decisions)
+    assert nodes.begin(at(25)) == []
+    (found,) = nodes.take(at(25))
+    assert (shown([found]), found.event_id) == (["PodSuspended a/0/1"], lost.event_id)
+
+
+def test_saved_work_survives_a_restart_and_ends_with_its_job() -> None:
+    decisions = [told(DecisionKind.BACKFILL, 0), told(DecisionKind.EVICT, 1)]
+    facts: list[r.Record] = [
+        r.PodStarted(at(0), "", None, "a", 0, 1, "node-0001", at(0)),
+        r.PodCheckpointed(at(30), "", None, "a", 0, 1, 300, at(30)),
+        r.PodReleased(at(30), "", None, "a", 0, 1, at(30)),
+    ]
+    nodes = SimulatedNodes(NODES, Pace())
+    nodes.remember(iter(past(*facts)), decisions)
+    assert nodes.begin(at(40)) == []
+    nodes.carry_out([told(DecisionKind.BACKFILL, 5, attempt=2)], at(40))
+    assert nodes.due_ns() == at(110)
+    (saved, released) = nodes.carry_out(
+        [told(DecisionKind.EVICT, 6, attempt=2)], at(50)
+    ) + nodes.take(at(50))
+    assert shown([saved, released]) == ["PodCheckpointed a/0/2", "PodReleased a/0/2"]
+    nodes.carry_out([told(DecisionKind.FINISH, 7)], at(50))
+    nodes.learn(9, encode_record(stopping_job()))
+    nodes.carry_out([told(DecisionKind.BACKFILL, 10)], at(60))
+    assert nodes.due_ns() == at(160)
 
 
 def test_intervals_between_heartbeats() -> None:

@@ -180,7 +180,7 @@ _SPECS: tuple[TopicSpec, ...] = (
     _input(
         *(PODS, "Executors report what became of pods."),
         *("PodStarted", "PodProgressed", "PodCheckpointed", "PodSucceeded"),
-        *("PodFailed", "PodReleased", "PodAdopted"),
+        *("PodFailed", "PodReleased", "PodAdopted", "PodSuspended", "PodResumed"),
     ),
     _input(
         *(CONTROL, "Operators configure queues, policy, reservations and nodes."),

@@ -6,9 +6,10 @@ They do not wait for their gang: a zero-request pod costs nothing and counts as 
 from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.streams.kernel import quota
 from ganger.streams.kernel.entities import Job
+from ganger.streams.kernel.gangs import placeable
 from ganger.streams.kernel.lifecycle import move_job
 from ganger.streams.kernel.lines import line_up, order_key, step_out
-from ganger.streams.kernel.placement import find_node
+from ganger.streams.kernel.placement import find_node, is_guided, place_empty, role_order
 from ganger.streams.kernel.resources import Shape
 from ganger.streams.kernel.session import Session
 from ganger.streams.kernel.statement import Statement
@@ -31,10 +32,14 @@ def run(session: Session) -> None:
 
 def _place(statement: Statement, job: Job, full: dict[Shape, bool]) -> None:
     state = statement.state
-    for role, shape in enumerate(job.shape.shapes):
+    for role in role_order(state, job):
+        shape = job.shape.shapes[role]
         if not shape.is_empty:
             continue
-        count = job.roles[role].pending()
+        count = placeable(job, role)
+        if is_guided(state, job):
+            place_empty(state, statement, job, role, count)
+            continue
         queue = state.queues[job.queue]
         if queue.is_capped:
             count, _ = quota.headroom(queue, shape, count, statement.held())

@@ -3,10 +3,12 @@
 from ganger.schemas.enums import DecisionKind, Phase
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.capacity import never_fits
-from ganger.streams.kernel.decide import say_of_job
+from ganger.streams.kernel.decide import say_of_job, say_promised
 from ganger.streams.kernel.entities import Job
+from ganger.streams.kernel.foresight.standing import Told
 from ganger.streams.kernel.lifecycle import move_job
-from ganger.streams.kernel.lines import line_up
+from ganger.streams.kernel.lines import line_up, watch_admission
+from ganger.streams.kernel.promising import promise
 from ganger.streams.kernel.resources import CARDS, UNBOUND, Need
 from ganger.streams.kernel.session import QueueOrder, Session
 from ganger.streams.kernel.state import Refusal, State
@@ -47,12 +49,17 @@ def run(session: Session, asks: bool) -> None:
 
 
 def _ask(state: State, job: Job) -> Refusal | None:
+    if state.policy.admits_unasked and job.request.start_request is None:
+        return None
     refusal = never_fits(state, job.shape)
     if refusal is not None:
         return refusal
+    settings = state.policy.settings
+    is_overdue = job.seq in state.indexes.overdue and settings.votes == "all"
     for voter in state.policy.job_enqueue:
         vote = voter(state, job)
-        if isinstance(vote, Refusal):
+        # who has waited long enough is kept out by limits of queues alone
+        if isinstance(vote, Refusal) and not (is_overdue and vote.queue < 0):
             return vote
     return None
 
@@ -76,6 +83,11 @@ def say_admitted(session: Session) -> None:
     state = session.state
     for job in session.admitted:
         if job.phase is _INQUEUE:
+            watch_admission(state, job)
+            told = None if state.indexes.promised is None else promise(state, job)
+            if told is not None:
+                _say_promised(state, job, told)
+                continue
             say_of_job(
                 state,
                 _ADMIT,
@@ -85,6 +97,22 @@ def say_admitted(session: Session) -> None:
                 max(0, state.total[CARDS] - state.used[CARDS]),
                 state.total[CARDS],
             )
+
+
+def _say_promised(state: State, job: Job, told: Told) -> None:
+    """ADMIT with the promise of a start."""
+    say_promised(
+        state,
+        _ADMIT,
+        job.request.job,
+        _WITHIN_LIMITS,
+        (
+            job.shape.min_needs[0][0],
+            max(0, state.total[CARDS] - state.used[CARDS]),
+            state.total[CARDS],
+        ),
+        (told.by_ns(0), told.by_ns(1)),
+    )
 
 
 def _headroom(state: State) -> Need:

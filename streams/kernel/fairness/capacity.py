@@ -15,17 +15,22 @@ WHOLE: Ratio = (1, 1)
 
 
 def share(allocated: Amounts, deserved: Amounts) -> Ratio:
-    """The greatest part of its due that a queue has; 1 where nothing is due to it.
+    """The greatest part of its due that a queue has; 1 where nothing at all is due to it.
 
-    Of a resource of which 0 is due: 0 if it has none, else 1.
+    Resources of which 0 is due do not count.
     """
     best: Ratio | None = None
     for place, due in deserved.items():
-        has = allocated.get(place, 0)
-        ratio = (has, due) if due else (1 if has else 0, 1)
-        if best is None or ratio[0] * best[1] > best[0] * ratio[1]:
-            best = ratio
+        if due > 0:
+            has = allocated.get(place, 0)
+            if best is None or has * best[1] > best[0] * due:
+                best = (has, due)
     return WHOLE if best is None else best
+
+
+def share_key(ratio: Ratio) -> int:
+    """A ratio as an int that orders as it does, while denominators stay below 2**64."""
+    return (ratio[0] << 128) // ratio[1]
 
 
 def may_take(
@@ -52,18 +57,19 @@ def may_lose(
 ) -> bool:
     """Whether a queue that has so much may lose a victim to a request of another queue.
 
-    The victim must free something that is asked for and leave the guarantee; and the queue must
-    have more than its due of what both sides speak about, unless its due speaks of none of what
-    the victim holds.
+    The victim must free something that is asked for and leave the guarantee; and of something that
+    the victim holds the queue must have more than its due, unless none of that is due to it.
     """
     holds = [place for place, amount in victim.items() if amount > 0]
-    shared = [place for place in holds if request.get(place, 0) > 0]
-    if not shared:
+    if not any(request.get(place, 0) > 0 for place in holds):
         return False
     for place, floor in guarantee.items():
         if allocated.get(place, 0) - victim.get(place, 0) < floor:
             return False
-    if not any(place in deserved for place in holds):
-        return True
-    spoken = [place for place in shared if place in deserved]
-    return any(allocated.get(place, 0) > deserved[place] for place in spoken)
+    return has_more(allocated, victim, deserved)
+
+
+def has_more(allocated: Amounts, victim: Amounts, deserved: Amounts) -> bool:
+    """Whether of something that a victim holds there is more than is due, or none of it is due."""
+    spoken = [p for p, amount in victim.items() if amount > 0 and deserved.get(p, 0) > 0]
+    return not spoken or any(allocated.get(place, 0) > deserved[place] for place in spoken)

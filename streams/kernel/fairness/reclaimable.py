@@ -57,25 +57,56 @@ def may_start(branch: Branch, claimer: Claimer) -> bool:
 
 def is_allowed(branches: Mapping[str, Branch], claimer: Claimer, victims: Sequence[Victim]) -> bool:
     """Whether the job may take these victims, in this order. O(victims x depth)."""
-    left: dict[str, dict[str, int]] = {}
-    involved: dict[str, dict[str, bool]] = {}
-    for queue, amounts in victims:
-        taking, giving = _sides(branches, claimer.queue, queue)
-        if not _may_give(taking, giving, left.get(giving.name), claimer):
+    trial = Trial(branches, claimer)
+    return all(trial.take(queue, amounts) for queue, amounts in victims) and trial.is_fair()
+
+
+class Trial:
+    """Victims taken one after the other, as far as the rules allow."""
+
+    __slots__ = ("_branches", "_claimer", "_involved", "_left")
+
+    def __init__(self, branches: Mapping[str, Branch], claimer: Claimer) -> None:
+        self._branches = branches
+        self._claimer = claimer
+        self._left: dict[str, dict[str, int]] = {}  # what branches that lost something have left
+        self._involved: dict[str, dict[str, int]] = {}  # victims by branch and resource
+
+    def take(self, queue: str, amounts: Mapping[str, int]) -> bool:
+        """Take a victim from a queue if it may give one, after those before. O(depth)."""
+        taking, giving = _sides(self._branches, self._claimer.queue, queue)
+        if not _may_give(taking, giving, self._left.get(giving.name), self._claimer):
             return False
-        for branch in _path(branches, queue):
-            rest = left.setdefault(
+        self._move(queue, amounts, 1)
+        return True
+
+    def give_back(self, queue: str, amounts: Mapping[str, int]) -> None:
+        """Undo of the last `take` that was allowed."""
+        self._move(queue, amounts, -1)
+
+    def is_fair(self) -> bool:
+        """Whether with these victims the job may start: see the module. O(depth x robbed)."""
+        involved = {
+            name: {resource: True for resource, count in counts.items() if count}
+            for name, counts in self._involved.items()
+        }
+        robbed = {name: left for name, left in self._left.items() if any(involved.get(name, ()))}
+        return all(
+            _stays_fair(self._branches, branch, self._claimer, robbed, involved)
+            and (self._claimer.is_evictable or _fits_firm(branch, self._claimer))
+            for branch in _path(self._branches, self._claimer.queue)
+        )
+
+    def _move(self, queue: str, amounts: Mapping[str, int], sign: int) -> None:
+        for branch in _path(self._branches, queue):
+            rest = self._left.setdefault(
                 branch.name, {r: s.allocated for r, s in branch.standings.items()}
             )
+            counts = self._involved.setdefault(branch.name, {})
             for resource, amount in amounts.items():
                 if amount:
-                    rest[resource] = rest.get(resource, 0) - amount
-                    involved.setdefault(branch.name, {})[resource] = True
-    return all(
-        _stays_fair(branches, branch, claimer, left, involved)
-        and (claimer.is_evictable or _fits_firm(branch, claimer))
-        for branch in _path(branches, claimer.queue)
-    )
+                    rest[resource] = rest.get(resource, 0) - amount * sign
+                    counts[resource] = counts.get(resource, 0) + sign
 
 
 def _may_give(

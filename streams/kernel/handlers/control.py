@@ -1,11 +1,8 @@
 """Records of operators, intake and the owner: queues, policy, reservations, flags, claims."""
 
-from math import lcm
-
-from ganger.schemas.enums import LimitScope, QueueState
+from ganger.schemas.enums import QueueState
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
-    Amount,
     FlagEnabled,
     FlavorConfigured,
     IntakeClaimed,
@@ -13,24 +10,22 @@ from ganger.schemas.records import (
     PolicyConfigured,
     QueueConfigured,
     ReservationRequested,
-    ResourceGroup,
     SnapshotSealed,
     ZoneConfigured,
 )
-from ganger.streams.kernel import derive, progress
-from ganger.streams.kernel.attempts import evict, settle
+from ganger.streams.kernel import derive, held_quota, progress, zones
+from ganger.streams.kernel.attempts import settle
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.digest import flavor_term, zone_term
 from ganger.streams.kernel.entities import ENDED, ROOT, Queue
+from ganger.streams.kernel.evictions import evict
 from ganger.streams.kernel.flags import ALL_FLAGS
+from ganger.streams.kernel.handlers.job_faults import Fault
+from ganger.streams.kernel.handlers.queue_faults import queue_fault
 from ganger.streams.kernel.limits import (
     INTERVALS_MAX,
     NAMES_MAX,
-    NUMBER_MAX,
-    PRIORITY_MAX,
     TIME_MAX,
-    WEIGHT_BITS_MAX,
-    WEIGHT_MAX,
 )
 from ganger.streams.kernel.lines import line_up, send_back, step_out
 from ganger.streams.kernel.policies.hooks import PolicyRefused
@@ -39,19 +34,10 @@ from ganger.streams.kernel.reservations import refresh_reservations
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 
-DEPTH_MAX = 16
-"""Levels of the queue tree."""
-
-COUNTED = ("jobs", "waiting_jobs", "submissions_per_hour")
-"""What a limit of a queue may bound beside resources."""
-
-Fault = tuple[Reason, int, int]
-"""Reason, the value asked, the limit it breaks."""
-
 
 def queue_configured(state: State, record: QueueConfigured) -> None:
     """A queue is made, changed or removed."""
-    fault = _fault_of(state, record)
+    fault = queue_fault(state, record)
     if fault is not None:
         reject(state, fault[0], "", fault[1], fault[2])
         return
@@ -96,178 +82,6 @@ def _evict_all(state: State, queue: Queue) -> None:
             settle(state, job)
 
 
-def _fault_of(state: State, record: QueueConfigured) -> Fault | None:
-    if not record.queue:
-        return (Reason.QUEUE_UNKNOWN, 0, 0)
-    if not 0 <= record.weight <= WEIGHT_MAX:
-        return (Reason.VALUE_OUT_OF_RANGE, record.weight, WEIGHT_MAX)
-    if record.state is QueueState.UNKNOWN:
-        return (Reason.VALUE_OUT_OF_RANGE, 0, 1)
-    fault = _bounds_fault(record) or _numbers_fault(record) or _limits_fault(record)
-    if fault is None:
-        fault = _names_fault(record) or _groups_fault(state, record.resource_groups)
-    if fault is not None:
-        return fault
-    place = state.queue_by_name.get(record.queue)
-    if place is not None and record.removed:
-        queue = state.queues[place]
-        if queue.jobs or queue.children:
-            return (Reason.QUEUE_NOT_EMPTY, queue.jobs + len(queue.children), 0)
-    if place is None and record.removed:
-        return (Reason.QUEUE_UNKNOWN, 0, 0)
-    return _place_fault(state, record, place) or _weight_fault(state, record)
-
-
-def _bounds_fault(record: QueueConfigured) -> Fault | None:
-    """What is wrong with the amounts of a queue: one per resource, none negative."""
-    for amounts in (
-        record.guarantee,
-        record.deserved,
-        record.capability,
-        record.borrowing_limit,
-        record.lending_limit,
-        record.over_quota_weights,
-        *[limit.amounts for limit in record.node_group_limits],
-    ):
-        fault = _amounts_fault(amounts)
-        if fault is not None:
-            return fault
-    return None
-
-
-def _amounts_fault(amounts: tuple[Amount, ...]) -> Fault | None:
-    doubles = len(amounts) - len({amount.resource: True for amount in amounts})
-    if doubles or len(amounts) > NAMES_MAX:
-        return (Reason.VALUE_OUT_OF_RANGE, len(amounts), min(NAMES_MAX, len(amounts) - doubles))
-    for amount in amounts:
-        if not 0 <= amount.count <= NUMBER_MAX:
-            limit = 0 if amount.count < 0 else NUMBER_MAX
-            return (Reason.VALUE_OUT_OF_RANGE, amount.count, limit)
-    return None
-
-
-def _numbers_fault(record: QueueConfigured) -> Fault | None:
-    """Which number of a queue is out of its bounds."""
-    bounds = [
-        (record.fair_weight_milli, 0, WEIGHT_MAX * 1000),
-        (record.borrow_priority_max or 0, -PRIORITY_MAX, PRIORITY_MAX),
-        (record.preempt_min_runtime_ns, -1, NUMBER_MAX),
-        (record.reclaim_min_runtime_ns, -1, NUMBER_MAX),
-        (record.usage_weight_milli, 0, WEIGHT_MAX),
-    ]
-    for group in record.resource_groups:
-        for quota in group.flavors:
-            for bound in quota.bounds:
-                bounds.append((bound.nominal, 0, NUMBER_MAX))
-                bounds.append((bound.borrowing_limit, -1, NUMBER_MAX))
-                bounds.append((bound.lending_limit, -1, NUMBER_MAX))
-    for value, least, most in bounds:
-        if not least <= value <= most:
-            return (Reason.VALUE_OUT_OF_RANGE, value, least if value < least else most)
-    return None
-
-
-def _limits_fault(record: QueueConfigured) -> Fault | None:
-    """What is wrong with the limits of a queue, its users and tenants."""
-    if len(record.limits) > NAMES_MAX:
-        return (Reason.VALUE_OUT_OF_RANGE, len(record.limits), NAMES_MAX)
-    for place, limit in enumerate(record.limits, 1):
-        if limit.scope is LimitScope.UNKNOWN or not limit.resource:
-            return (Reason.LIMIT_UNKNOWN, place, 0)
-        if limit.subject and limit.scope is LimitScope.QUEUE:
-            return (Reason.LIMIT_UNKNOWN, place, 0)
-        if not 0 <= limit.count <= NUMBER_MAX:
-            return (
-                Reason.VALUE_OUT_OF_RANGE,
-                limit.count,
-                0 if limit.count < 0 else NUMBER_MAX,
-            )
-    return None
-
-
-def _names_fault(record: QueueConfigured) -> Fault | None:
-    """Which list of names of a queue is too long, or has an empty name or one twice."""
-    groups = tuple([limit.group for limit in record.node_group_limits])
-    for names in (
-        record.tenants,
-        record.node_groups_required,
-        record.node_groups_preferred,
-        record.node_groups_anti_required,
-        record.node_groups_anti_preferred,
-        groups,
-    ):
-        if len(names) > NAMES_MAX:
-            return (Reason.VALUE_OUT_OF_RANGE, len(names), NAMES_MAX)
-        different = len({name: True for name in names if name})
-        if different < len(names):
-            return (Reason.NAMES_REPEATED, len(names), different)
-    return None
-
-
-def _groups_fault(state: State, groups: tuple[ResourceGroup, ...]) -> Fault | None:
-    """What is wrong with quota by flavor: each flavor and resource is in one group, and all flavors
-    of a group are of the same resources.
-    """
-    flavors: dict[str, bool] = {}
-    resources: dict[str, bool] = {}
-    for place, group in enumerate(groups, 1):
-        covered = [[bound.resource for bound in quota.bounds] for quota in group.flavors]
-        alike = all(sorted(names) == sorted(covered[0]) for names in covered)
-        first = covered[0] if covered else []
-        if not first or not alike or len(dict.fromkeys(first)) < len(first):
-            return (Reason.QUOTA_GROUPS_OVERLAP, place, 0)
-        for quota in group.flavors:
-            if quota.flavor not in state.flavors:
-                return (Reason.FLAVOR_UNKNOWN, place, 0)
-            if quota.flavor in flavors:
-                return (Reason.QUOTA_GROUPS_OVERLAP, place, 0)
-            flavors[quota.flavor] = True
-        for name in first:
-            if not name or name in resources:
-                return (Reason.QUOTA_GROUPS_OVERLAP, place, 0)
-            resources[name] = True
-        if len(flavors) > NAMES_MAX or len(resources) > NAMES_MAX:
-            return (Reason.VALUE_OUT_OF_RANGE, max(len(flavors), len(resources)), NAMES_MAX)
-    return None
-
-
-def _weight_fault(state: State, record: QueueConfigured) -> Fault | None:
-    """Shares of siblings are compared over the least common multiple of their weights."""
-    common = max(1, record.weight)
-    for queue in state.queues:
-        config = queue.config
-        if config.parent == record.parent and not queue.is_removed:
-            if config.queue != record.queue and config.weight and common % config.weight:
-                common = lcm(common, config.weight)
-    if common.bit_length() > WEIGHT_BITS_MAX:
-        return (Reason.VALUE_OUT_OF_RANGE, common.bit_length(), WEIGHT_BITS_MAX)
-    return None
-
-
-def _place_fault(state: State, record: QueueConfigured, place: int | None) -> Fault | None:
-    """What is wrong with the place of a queue in the tree."""
-    if not record.parent:
-        return None
-    above = state.queue_by_name.get(record.parent)
-    if above is None or state.queues[above].is_removed:
-        return (Reason.PARENT_UNKNOWN, 0, 0)
-    parent = state.queues[above]
-    if place is not None and any(level.index == place for level in parent.chain):
-        return (Reason.PARENT_CYCLE, 0, 0)
-    depth = len(parent.chain) + (1 if place is None else _height(state, state.queues[place]))
-    if depth > DEPTH_MAX:
-        return (Reason.VALUE_OUT_OF_RANGE, depth, DEPTH_MAX)
-    if not parent.children and parent.jobs:
-        return (Reason.PARENT_HAS_JOBS, parent.jobs, 0)
-    return None
-
-
-def _height(state: State, queue: Queue) -> int:
-    """Levels of the subtree of a queue, its own included."""
-    depths = [len(q.chain) for q in state.queues if queue in q.chain and not q.is_removed]
-    return max(depths, default=len(queue.chain)) - len(queue.chain) + 1
-
-
 def policy_configured(state: State, record: PolicyConfigured) -> None:
     """The policy changes from the next cycle on; a wrong one is refused and the old one stays."""
     try:
@@ -275,9 +89,14 @@ def policy_configured(state: State, record: PolicyConfigured) -> None:
     except PolicyRefused as refused:
         reject(state, refused.reason)
         return
+    counts_others = policy.admits_unasked != state.policy.admits_unasked
+    if state.policy.asks_quota and not policy.asks_quota:
+        held_quota.forget_all(state)
     state.policy_record = record
     state.policy = policy
     progress.changed(state)
+    if counts_others:
+        derive.recount_queues(state)
     derive.rebuild_lines(state)
     derive.rebuild_timers(state)  # its settings say when attempts and jobs time out
 
@@ -289,29 +108,44 @@ def reservation_requested(state: State, record: ReservationRequested) -> None:
             reject(state, Reason.RESERVATION_UNKNOWN)
             return
     else:
-        if record.cards:
-            reject(state, Reason.VALUE_OUT_OF_RANGE, "", record.cards, 0)
-            return
-        if record.request is not None or record.pods:
-            reject(state, Reason.VALUE_OUT_OF_RANGE, "", record.pods, 0)
-            return
-        if not record.nodes:
-            reject(state, Reason.RESERVATION_WITHOUT_NODES)
-            return
-        if any(name not in state.node_by_name for name in record.nodes):
-            reject(state, Reason.NODE_UNKNOWN)
-            return
-        if not 0 <= record.from_ns < record.to_ns:
-            reject(state, Reason.VALUE_OUT_OF_RANGE, "", record.from_ns, record.to_ns)
-            return
-        if record.to_ns > TIME_MAX:
-            reject(state, Reason.VALUE_OUT_OF_RANGE, "", record.to_ns, TIME_MAX)
+        fault = _reservation_fault(state, record)
+        if fault is not None:
+            reject(state, fault[0], "", fault[1], fault[2])
             return
         state.reservations[record.reservation] = record
         for at_ns in (record.from_ns, record.to_ns):
             if at_ns > state.clock_ns:
                 state.indexes.timers.at(at_ns, Wake.RESERVATION)
     refresh_reservations(state)
+
+
+def _reservation_fault(state: State, record: ReservationRequested) -> Fault | None:
+    """Why nodes are not reserved so. Nobody uses what is under maintenance."""
+    if record.cards:
+        return (Reason.VALUE_OUT_OF_RANGE, record.cards, 0)
+    if record.request is not None or record.pods:
+        return (Reason.VALUE_OUT_OF_RANGE, record.pods, 0)
+    if not record.nodes:
+        return (Reason.RESERVATION_WITHOUT_NODES, 0, 0)
+    if any(name not in state.node_by_name for name in record.nodes):
+        return (Reason.NODE_UNKNOWN, 0, 0)
+    if not 0 <= record.from_ns < record.to_ns:
+        return (Reason.VALUE_OUT_OF_RANGE, record.from_ns, record.to_ns)
+    if record.to_ns > TIME_MAX:
+        return (Reason.VALUE_OUT_OF_RANGE, record.to_ns, TIME_MAX)
+    for names in (record.queues, record.users, record.tenants):
+        if len(names) > NAMES_MAX:
+            return (Reason.VALUE_OUT_OF_RANGE, len(names), NAMES_MAX)
+        if names and record.is_maintenance:
+            return (Reason.VALUE_OUT_OF_RANGE, len(names), 0)
+        different = len({name: True for name in names if name})
+        if different < len(names):
+            return (Reason.NAMES_REPEATED, len(names), different)
+    for name in record.queues:
+        place = state.queue_by_name.get(name)
+        if place is None or state.queues[place].is_removed:
+            return (Reason.QUEUE_UNKNOWN, 0, 0)
+    return None
 
 
 def flavor_configured(state: State, record: FlavorConfigured) -> None:
@@ -373,8 +207,10 @@ def zone_configured(state: State, record: ZoneConfigured) -> None:
         del state.zones[record.zone]
     else:
         state.zones[record.zone] = record
+        zones.watch(state, record)
     state.digest += zone_term(state.zones.get(record.zone)) - zone_term(old)
     progress.changed(state)
+    zones.turned(state)
 
 
 def flag_enabled(state: State, record: FlagEnabled) -> None:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from ganger.schemas.enums import CardHealth, Phase
+from ganger.schemas.enums import CardHealth, Phase, PodEvent
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
     NodeChanged,
@@ -14,16 +14,18 @@ from ganger.schemas.records import (
     NodeUncordoned,
 )
 from ganger.streams.kernel import occupancy, progress
-from ganger.streams.kernel.attempts import detach, end_attempt, evict, settle
+from ganger.streams.kernel.attempts import detach, settle
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.entities import Node, Pod
+from ganger.streams.kernel.evictions import evict, is_told
+from ganger.streams.kernel.lifecycle_actions import follow, leave
 from ganger.streams.kernel.limits import (
     CARDS_MAX,
     NAMES_MAX,
     QUANTITY_MAX,
     RUN_CARDS_MAX,
 )
-from ganger.streams.kernel.lines import send_back, step_out
+from ganger.streams.kernel.lines import realign, send_back, step_out
 from ganger.streams.kernel.reservations import reserved_nodes
 from ganger.streams.kernel.resources import names_defect
 from ganger.streams.kernel.state import State
@@ -55,6 +57,7 @@ def lost(state: State, record: NodeLost) -> None:
     state.indexes.inqueue.wake_all()  # a job may now use nodes that it avoided, see `find_node`
     for seq in state.indexes.inqueue.fresh():
         send_back(state, state.jobs[seq])
+    _realign(state)
 
 
 def cordoned(state: State, record: NodeCordoned) -> None:
@@ -72,6 +75,7 @@ def uncordoned(state: State, record: NodeUncordoned) -> None:
         node.is_cordoned = node.is_draining = False
         state.touch(node)
         progress.changed(state)
+        occupancy.count_barred(state, node)
         occupancy.reopen(state, node)
 
 
@@ -87,6 +91,7 @@ def drained(state: State, record: NodeDrained) -> None:
 
 def _close(state: State, node: Node) -> None:
     node.is_open = False
+    occupancy.count_barred(state, node)
     state.indexes.nodes.update(node)
     state.touch(node)
 
@@ -137,6 +142,14 @@ def _report(state: State, report: NodeReport) -> None:
         state.indexes.inqueue.wake_all()  # a job may now use nodes that it avoided, see `find_node`
     _evict_from_failed_cards(state, node)
     occupancy.offer(state, node)
+    if node.capacity != had:
+        _realign(state)
+
+
+def _realign(state: State) -> None:
+    """The cell's capacity has changed, and with it the order of jobs where shares make it."""
+    if state.policy.follows_capacity:
+        realign(state, state.indexes.inqueue.begun())
 
 
 def _report_fault(report: NodeReport) -> tuple[int, int] | None:
@@ -192,25 +205,26 @@ def _unknown(state: State, node: Node, report: NodeReport) -> tuple[tuple[str, i
 
 def _give_up(state: State, node: Node, pods: list[Pod], reason: Reason) -> None:
     """Jobs lose these attempts, to have their pods placed again; the node still holds them."""
-    jobs: dict[int, bool] = {}
+    jobs: dict[int, Pod] = {}  # the first of each that is lost
     for pod in pods:
         job = state.jobs[pod.job]
         if job.pods is None or job.pods.get(pod.index) is not pod:
             continue  # given up before
         if pod.job not in jobs:
-            jobs[pod.job] = True
+            jobs[pod.job] = pod
             step_out(state, job)
         evict(state, job, pod, reason)
         detach(state, job, pod)
-    for seq in jobs:
-        settle(state, state.jobs[seq])
+    for seq, pod in jobs.items():
+        if not follow(state, state.jobs[seq], pod, PodEvent.OUT_OF_SYNC):
+            settle(state, state.jobs[seq])
 
 
 def _tell_to_end(state: State, pods: list[Pod], reason: Reason) -> None:
     """Evict attempts; their jobs keep them until they are released, and stand in line anew."""
     jobs: dict[int, bool] = {}
     for pod in pods:
-        if pod.phase is Phase.RELEASING:
+        if is_told(pod):
             continue
         if pod.job not in jobs:
             jobs[pod.job] = True
@@ -223,8 +237,7 @@ def _tell_to_end(state: State, pods: list[Pod], reason: Reason) -> None:
 def _free(state: State, pod: Pod) -> None:
     job = state.jobs[pod.job]
     step_out(state, job)
-    end_attempt(state, job, pod, Phase.EVICTED)
-    settle(state, job)
+    leave(state, job, pod)
 
 
 def _evict_from_failed_cards(state: State, node: Node) -> None:

@@ -1,23 +1,43 @@
 """The passing of time: the clock moves, and what was due happens."""
 
-from ganger.schemas.enums import Phase
+from ganger.schemas.enums import JobAction, Phase, PodEvent
+from ganger.schemas.parts import EventAction
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Tick
-from ganger.streams.kernel.attempts import evict, forget, settle, ttl_ns
+from ganger.streams.kernel import deadlines, promised, usage, zones
+from ganger.streams.kernel.attempts import forget, pending_actions, settle, ttl_ns
+from ganger.streams.kernel.claims_book import give_up
 from ganger.streams.kernel.digest import event_term
 from ganger.streams.kernel.entities import ENDED, Job, Pod
+from ganger.streams.kernel.estimates import outlived
+from ganger.streams.kernel.evictions import Cause, evict, evict_for, protections
+from ganger.streams.kernel.fairness.decay import HOUR_NS
+from ganger.streams.kernel.lifecycle import WAITING
+from ganger.streams.kernel.lifecycle_actions import follow, follow_pending, is_aborted
 from ganger.streams.kernel.limits import TIME_MAX
-from ganger.streams.kernel.lines import step_out
+from ganger.streams.kernel.lines import line_up, realign, step_out, watch_admission
+from ganger.streams.kernel.requeue import put_back
 from ganger.streams.kernel.reservations import refresh_reservations
+from ganger.streams.kernel.stale import due_ns
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Timer, Wake
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _ALLOCATED = Phase.ALLOCATED
 _START_TIMEOUT = Reason.START_TIMEOUT
+_BOOKED = Wake.BOOKED
+_CLAIM = Wake.CLAIM
 _JOB_BACKOFF = Wake.JOB_BACKOFF
+_INQUEUE = Wake.INQUEUE
+_JOB_PENDING = Wake.JOB_PENDING
 _JOB_TTL = Wake.JOB_TTL
+_NOTICE = Wake.NOTICE
 _POD_START = Wake.POD_START
+_SLA = Wake.SLA
+_PROTECTED = Wake.PROTECTED
+_RELEASING = Phase.RELEASING
+_STALE = Wake.STALE
+_ZONE = Wake.ZONE
 
 EVENT_IDS_MAX = 1 << 20
 
@@ -30,13 +50,29 @@ def pass_time(state: State, record: Tick) -> bool:
     clock_ns = record.time_ns
     if record.epoch != state.epoch or not state.clock_ns <= clock_ns <= TIME_MAX:
         return False
+    hour = state.clock_ns // HOUR_NS
     state.clock_ns = state.now_ns = clock_ns
+    if clock_ns // HOUR_NS != hour:
+        _begin_hour(state)
     due = state.indexes.timers.due
     while (timer := due(clock_ns)) is not None:
         _WAKES[timer[1]](state, timer)
     if state.event_ids:
         expire_event_ids(state)
+    if state.indexes.promised is not None:
+        promised.expire(state)
+    if state.indexes.futures is not None:
+        for job in outlived(state, state.indexes.futures):
+            give_up(state, job, Reason.CLAIM_EXPIRED)
+            settle(state, job)
     return True
+
+
+def _begin_hour(state: State) -> None:
+    """Past use is read anew, and jobs take the place that it gives them."""
+    usage.forget_old(state)
+    if state.policy.follows_clock:
+        realign(state, [job.seq for job in state.jobs.values() if job.key is not None])
 
 
 def next_wake(state: State) -> int | None:
@@ -55,22 +91,59 @@ def next_wake(state: State) -> int | None:
 def _is_due(state: State, timer: Timer) -> bool:
     """Whether the timer says when something will happen, as the facts are now."""
     at_ns, wake = timer[0], timer[1]
+    if wake is _BOOKED:
+        booking = state.bookings.get(timer[2])
+        return booking is not None and booking.start_ns == at_ns
+    if wake is _CLAIM:
+        claim = state.claims.get(timer[2])
+        return claim is not None and claim.until_ns == at_ns
+    if wake is _NOTICE:
+        found = _live(state, timer)
+        return found is not None and found[1].notice_until_ns == at_ns
+    if wake is _PROTECTED:
+        found = _live(state, timer)
+        return found is not None and at_ns in protections(state, *found)
+    if wake is _STALE:
+        job = state.indexes.stale.get(timer[2])
+        return job is not None and due_ns(state, job) == at_ns
     if wake is _POD_START:
-        return _unstarted(state, timer) is not None
+        found = _unstarted(state, timer)
+        limit = state.policy.settings.start_timeout_ns
+        return found is not None and found[1].allocated_ns + limit == at_ns
     if wake is _JOB_BACKOFF:
         job = state.jobs.get(timer[2])
         return job is not None and job.phase not in ENDED and job.not_before_ns == at_ns
+    if wake is _INQUEUE:
+        return _unused(state, timer) is not None
+    if wake is _ZONE:
+        return zones.has_edge(state, at_ns)
+    if wake is _SLA:
+        job = state.jobs.get(timer[2])
+        return (
+            job is not None
+            and job.phase in WAITING
+            and state.policy.sla_waiting_ns is not None
+            and deadlines.deadline_ns(state, job) == at_ns
+        )
+    if wake is _JOB_PENDING:
+        return bool(_overdue(state, timer))
     return any(at_ns in (r.from_ns, r.to_ns) for r in state.reservations.values())
+
+
+def _live(state: State, timer: Timer) -> tuple[Job, Pod] | None:
+    """The attempt that a timer is about, if it lives and has not been told to leave."""
+    _, _, seq, index, attempt = timer
+    job = state.jobs.get(seq)
+    pod = job.pods.get(index) if job is not None and job.pods else None
+    if job is None or pod is None or pod.attempt != attempt or pod.phase is _RELEASING:
+        return None
+    return job, pod
 
 
 def _unstarted(state: State, timer: Timer) -> tuple[Job, Pod] | None:
     """The attempt that a start timer is about, if it still has not started."""
-    _, _, seq, index, attempt = timer
-    job = state.jobs.get(seq)
-    pod = job.pods.get(index) if job is not None and job.pods else None
-    if job is None or pod is None or pod.attempt != attempt or pod.phase is not _ALLOCATED:
-        return None
-    return job, pod
+    found = _live(state, timer)
+    return found if found is not None and found[1].phase is _ALLOCATED else None
 
 
 def _wake_backoff(state: State, timer: Timer) -> None:
@@ -109,11 +182,110 @@ def _wake_start(state: State, timer: Timer) -> None:
     if pod.node not in job.avoid:
         job.avoid = tuple(sorted((*job.avoid, pod.node)))
     evict(state, job, pod, _START_TIMEOUT, waited, limit)
-    settle(state, job)
+    if job.flavors:  # quota admission starts a job whole or not at all
+        for index in sorted(job.pods or ()):
+            assert job.pods is not None
+            evict(state, job, job.pods[index], _START_TIMEOUT, waited, limit)
+        put_back(state, job, _START_TIMEOUT, waited, limit)
+        return
+    if not follow(state, job, pod, PodEvent.TIMED_OUT):
+        settle(state, job)
+
+
+def _wake_zone(state: State, timer: Timer) -> None:
+    """A zone opens or closes."""
+    for record in state.zones.values():
+        if zones.next_edge(record, timer[0] - 1) == timer[0]:
+            zones.watch(state, record)
+    zones.turned(state)
+
+
+def _unused(state: State, timer: Timer) -> Job | None:
+    """The job whose admission expires at this moment if nothing of it was ever placed."""
+    job = state.jobs.get(timer[2])
+    expires_ns = state.policy.settings.inqueue_ns
+    if job is None or job.phase is not Phase.INQUEUE:
+        return None
+    if not expires_ns or job.admitted_ns + expires_ns != timer[0]:
+        return None
+    return None if any(role.fresh for role in job.roles) else job
+
+
+def _wake_inqueue(state: State, timer: Timer) -> None:
+    """An admission that was not used is taken back, so that it keeps nobody out."""
+    job = _unused(state, timer)
+    if job is None:
+        return
+    if job.seq in state.claims:
+        watch_admission(state, job)  # the claim has its own end
+    else:
+        put_back(state, job, Reason.CLAIM_EXPIRED, 0, state.policy.settings.inqueue_ns)
+
+
+def _overdue(state: State, timer: Timer) -> list[EventAction]:
+    """What follows from a job's wait, if it still waits and this is the moment."""
+    job = state.jobs.get(timer[2])
+    if job is None or job.phase not in WAITING or job.pods:
+        return []
+    return [
+        action
+        for action in pending_actions(job)
+        if job.waiting_since_ns + action.timeout_ns == timer[0]
+        and (is_aborted(job) if action.action is JobAction.RESUME_JOB else not job.held)
+    ]
+
+
+def _wake_pending(state: State, timer: Timer) -> None:
+    actions = _overdue(state, timer)
+    if actions:
+        follow_pending(state, state.jobs[timer[2]], actions[0])
 
 
 def _wake_reservation(state: State, timer: Timer) -> None:
     refresh_reservations(state)
+
+
+def _wake_booked(state: State, timer: Timer) -> None:
+    """The time of a booking has come; the cycle of this Tick sees to it."""
+
+
+def _wake_claim(state: State, timer: Timer) -> None:
+    """A claim that was not met in time is given up; its job stands in line again."""
+    claim = state.claims.get(timer[2])
+    if claim is not None and claim.until_ns <= state.clock_ns:
+        job = state.jobs[claim.job]
+        give_up(state, job, Reason.CLAIM_EXPIRED)
+        settle(state, job)
+
+
+def _wake_notice(state: State, timer: Timer) -> None:
+    """The grace of an attempt is over: it is told to end, if the claim it leaves for still stands.
+
+    Else the notice was taken back when the claim was given up.
+    """
+    found = _live(state, timer)
+    if found is None or not 0 < found[1].notice_until_ns <= state.clock_ns:
+        return
+    job, pod = found
+    identity = (pod.job, pod.index, pod.attempt)
+    takers = [seq for seq in sorted(state.claims) if identity in state.claims[seq].victims]
+    cause = Cause(pod.evict_reason)
+    if takers:
+        taker = state.jobs[takers[0]]
+        queue = state.queues[taker.queue].config.queue
+        cause = Cause(pod.evict_reason, for_job=taker.request.job, queue=queue)
+    step_out(state, job)
+    evict_for(state, job, pod, cause)
+    settle(state, job)
+
+
+def _wake_stale(state: State, timer: Timer) -> None:
+    """The action `stale` of the cycle that follows does it."""
+
+
+def _wake_protected(state: State, timer: Timer) -> None:
+    """Somebody may be a victim from now on."""
+    state.indexes.evict_epoch += 1
 
 
 def expire_event_ids(state: State) -> None:
@@ -131,9 +303,30 @@ def expire_event_ids(state: State) -> None:
         state.digest -= event_term(event_id)
 
 
+def _wake_sla(state: State, timer: Timer) -> None:
+    """A job has waited as long as it was promised at most: let it be asked about on its own."""
+    job = state.jobs.get(timer[2])
+    if job is None or job.phase in ENDED or not deadlines.is_overdue(state, job):
+        return
+    state.indexes.overdue[job.seq] = job
+    state.indexes.evict_epoch += 1
+    if job.phase is Phase.PENDING and job.key is not None:
+        step_out(state, job)
+        line_up(state, job)
+
+
 _WAKES = {
+    Wake.SLA: _wake_sla,
     Wake.JOB_BACKOFF: _wake_backoff,
     Wake.JOB_TTL: _wake_ttl,
     Wake.POD_START: _wake_start,
     Wake.RESERVATION: _wake_reservation,
+    Wake.JOB_PENDING: _wake_pending,
+    Wake.ZONE: _wake_zone,
+    Wake.INQUEUE: _wake_inqueue,
+    Wake.CLAIM: _wake_claim,
+    Wake.NOTICE: _wake_notice,
+    Wake.PROTECTED: _wake_protected,
+    Wake.STALE: _wake_stale,
+    Wake.BOOKED: _wake_booked,
 }

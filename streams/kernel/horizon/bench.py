@@ -9,12 +9,14 @@ find nothing, and cost as many steps as there are different counts of cards.
 Most jobs leave soon. So those that came last *stand*, all looked at in each pass, and are seated in
 rows only when more than a few stand.
 
-A job may have several estimates, one per *lane*: the scan says which lane it judges by.
+A job may have several estimates, one per *lane*: the scan says which lane it judges by. Where all
+jobs of a row have the same ones, by its kind, these are kept once: see `price`.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import IntEnum
 from heapq import heapify, heappop, heapreplace
 
 from ganger.streams.kernel.horizon.easy import Candidate, Gap, Place
@@ -26,6 +28,19 @@ _Offer = tuple[Place, int, int]
 """Key in the order of the scan, cards, position in the row or `_STANDS`."""
 
 _STANDS = -1
+
+_ANY = 1 << 62
+_SHORT = -1
+"""Cards beside the reservation, for kinds of jobs: as many as are asked for, or none."""
+
+
+class Verdict(IntEnum):
+    """What became of a job that was offered a gap."""
+
+    TAKEN = 1  # it starts
+    TOO_LONG = 2  # no longer one of its kind can start
+    FULL = 3  # nor any other
+    SKIPPED = 4  # something of its own keeps it
 
 
 @dataclass(slots=True, eq=False)
@@ -40,11 +55,12 @@ class _Row:
 class Bench:
     """Who waits for a gap."""
 
-    __slots__ = ("_lane_count", "_rows", "_seated", "_standing", "_widths")
+    __slots__ = ("_lane_count", "_prices", "_rows", "_seated", "_standing", "_widths")
 
     def __init__(self, lane_count: int = 1) -> None:
         """Nobody waits."""
         self._lane_count = lane_count
+        self._prices: dict[int, tuple[int, ...]] = {}  # estimates by kind, where they are of a kind
         self._rows: dict[int, _Row] = {}  # by cards; none is empty
         self._widths: list[int] = []  # their keys, ascending
         self._seated: dict[Place, int] = {}  # cards of those in rows
@@ -64,9 +80,9 @@ class Bench:
         Args:
             place: its key in line, unique.
             cards: at least 1.
-            estimates_ns: by lane; `FOREVER` where nothing is known.
+            estimates_ns: by lane; `FOREVER` where nothing is known; () for those of its kind.
         """
-        assert place not in self and len(estimates_ns) == self._lane_count, place
+        assert place not in self and len(estimates_ns) in (0, self._lane_count), place
         if len(self._standing) >= STANDING_MAX:
             for other, (its_cards, its_estimates_ns) in self._standing.items():
                 self._seat(other, its_cards, its_estimates_ns)
@@ -81,8 +97,18 @@ class Bench:
             insort(self._widths, cards)
         insort(row.places, place)
         row.estimates[place] = estimates_ns
-        for lane, estimate_ns in zip(row.lanes, estimates_ns, strict=True):
-            insort(lane, (estimate_ns, *place))
+        if estimates_ns:
+            for lane, estimate_ns in zip(row.lanes, estimates_ns, strict=True):
+                insort(lane, (estimate_ns, *place))
+
+    def price(self, kind: int, estimates_ns: tuple[int, ...]) -> None:
+        """All jobs of a kind, whoever they are, have these estimates; by lane."""
+        self._prices[kind] = estimates_ns
+
+    def forget_prices(self, kinds: Iterable[int]) -> None:
+        """Nobody of these kinds is on the bench."""
+        for kind in kinds:
+            self._prices.pop(kind, None)
 
     def remove(self, place: Place) -> None:
         """A job waits no more."""
@@ -93,8 +119,10 @@ class Bench:
         cards = self._seated.pop(place)
         row = self._rows[cards]
         del row.places[bisect_left(row.places, place)]
-        for lane, estimate_ns in zip(row.lanes, row.estimates.pop(place), strict=True):
-            del lane[bisect_left(lane, (estimate_ns, *place))]
+        estimates_ns = row.estimates.pop(place)
+        if estimates_ns:
+            for lane, estimate_ns in zip(row.lanes, estimates_ns, strict=True):
+                del lane[bisect_left(lane, (estimate_ns, *place))]
         if not row.places:
             del self._rows[cards]
             del self._widths[bisect_left(self._widths, cards)]
@@ -110,14 +138,19 @@ class Bench:
             self._unseat(place)
             self._seat(place, cards, estimates_ns)
 
+    def kinds(self) -> list[int]:
+        """Kinds, or counts of cards, of those on the bench; each once, ascending."""
+        return sorted({**self._rows, **{kind: None for kind, _ in self._standing.values()}})
+
     def all(self, lane: int = 0) -> Iterator[Candidate]:
         """Everybody, in no order that means anything."""
         for place, (cards, estimates_ns) in self._standing.items():
-            yield Candidate(place, cards, estimates_ns[lane])
+            yield Candidate(place, cards, (estimates_ns or self._prices[cards])[lane])
         for cards in self._widths:
             row = self._rows[cards]
             for place in row.places:
-                yield Candidate(place, cards, row.estimates[place][lane])
+                estimates_ns = row.estimates[place] or self._prices[cards]
+                yield Candidate(place, cards, estimates_ns[lane])
 
     # ---- asking -------------------------------------------------------------------------------
 
@@ -170,10 +203,71 @@ class Bench:
                 heapreplace(offers, offer)
         return chosen
 
+    def offer_each(
+        self,
+        kinds: Iterable[int],
+        longest_ns: int,
+        judge: Callable[[Candidate], Verdict],
+        *,
+        lane: int = 0,
+        is_shortest: bool = False,
+    ) -> None:
+        """Offer one after the other, where counts do not decide; rows are of kinds, not of cards.
+
+        Args:
+            kinds: that might start now.
+            longest_ns: estimates up to this one end before the reservation.
+            judge: starts a job if it can; one that it has taken must be off the bench then.
+            lane: of the estimates that judge them.
+            is_shortest: offered by estimate, then place; else by place.
+        """
+        open_kinds = dict.fromkeys(kinds, _ANY)  # kind to `_ANY`, or `_SHORT`: only such that end
+        offers: list[_Offer] = []
+        for place, (kind, estimates_ns) in self._standing.items():
+            if kind in open_kinds:
+                estimate_ns = (estimates_ns or self._prices[kind])[lane]
+                key = (estimate_ns, *place) if is_shortest else place
+                offers.append((key, kind, _STANDS))
+        following = self._following_shortest if is_shortest else self._following
+        for kind in open_kinds:
+            if kind in self._rows:
+                offer = following(kind, 0, _ANY, longest_ns, lane)
+                if offer is not None:
+                    offers.append(offer)
+        heapify(offers)
+        while offers:
+            key, kind, position = offers[0]
+            room = open_kinds.get(kind)
+            if room is None:
+                heappop(offers)
+                continue
+            place = key[1:] if is_shortest else key
+            estimate_ns = self._estimate(place, kind, position, lane)
+            following_place = position + 1
+            if room == _ANY or estimate_ns <= longest_ns:
+                verdict = judge(Candidate(place, kind, estimate_ns))
+                if verdict is Verdict.FULL:
+                    del open_kinds[kind]
+                    heappop(offers)
+                    continue
+                if verdict is Verdict.TAKEN:
+                    following_place = position  # where the one behind it stands now
+                elif verdict is Verdict.TOO_LONG:
+                    room = open_kinds[kind] = _SHORT
+            offer = None
+            if position != _STANDS and kind in self._rows:
+                offer = following(kind, following_place, room, longest_ns, lane)
+            if offer is None:
+                heappop(offers)
+            else:
+                heapreplace(offers, offer)
+
     def _estimate(self, place: Place, cards: int, position: int, lane: int) -> int:
         if position == _STANDS:
-            return self._standing[place][1][lane]
-        return self._rows[cards].estimates[place][lane]
+            estimates_ns = self._standing[place][1]
+        else:
+            estimates_ns = self._rows[cards].estimates[place]
+        return (estimates_ns or self._prices[cards])[lane]
 
     def _following(
         self, cards: int, position: int, extra: int, longest_ns: int, lane: int
@@ -181,9 +275,10 @@ class Bench:
         """The next job of a row, by place, that might start; from a position on."""
         row = self._rows[cards]
         places = row.places
-        if cards <= extra:
+        price = self._prices.get(cards)
+        if cards <= extra or (price is not None and price[lane] <= longest_ns):
             return (places[position], cards, position) if position < len(places) else None
-        if row.lanes[lane][0][0] > longest_ns:
+        if price is not None or row.lanes[lane][0][0] > longest_ns:
             return None
         estimates = row.estimates
         while position < len(places):
@@ -196,6 +291,12 @@ class Bench:
         self, cards: int, position: int, extra: int, longest_ns: int, lane: int
     ) -> _Offer | None:
         """The next job of a row, by estimate, that might start; from a position on."""
+        price = self._prices.get(cards)
+        if price is not None:
+            places = self._rows[cards].places
+            if position < len(places) and (cards <= extra or price[lane] <= longest_ns):
+                return (price[lane], *places[position]), cards, position
+            return None
         ordered = self._rows[cards].lanes[lane]
         if position < len(ordered) and (cards <= extra or ordered[position][0] <= longest_ns):
             return ordered[position], cards, position

@@ -28,7 +28,7 @@ class Book:
 
     Attributes:
         free: cards free over time, bookings and running jobs taken off.
-        bookings: by job, in order of submission.
+        bookings: by job, ascending.
     """
 
     __slots__ = ("bookings", "free")
@@ -42,7 +42,7 @@ class Book:
         """Give a job the earliest start that is left; none where it never fits.
 
         Args:
-            job: not in the book; one submitted after all that are.
+            job: not in the book.
             cards: at least 1.
             duration_ns: its estimate, at least 1; `FOREVER` for none.
             now_ns: not before the origin of `free`.
@@ -52,7 +52,10 @@ class Book:
         if start_ns is None:
             return None
         self.free.add(start_ns, _end(start_ns, duration_ns), -cards)
+        is_last = not self.bookings or job > next(reversed(self.bookings))
         booking = self.bookings[job] = Booking(start_ns, cards, duration_ns)
+        if not is_last:
+            self.bookings = dict(sorted(self.bookings.items()))
         return booking
 
     def start(self, job: int) -> Booking:

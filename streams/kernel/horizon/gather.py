@@ -12,8 +12,8 @@ the front. Exact where pods ask for cards alone; else it is the earliest moment 
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 Gang = tuple[tuple[int, int], ...]
 """Cards of a pod and count of pods, role by role; at least one card each."""
@@ -40,6 +40,22 @@ class Plan(NamedTuple):
     start_ns: int
     held: dict[int, int]
     spare: dict[int, int]
+
+
+class FreeCards(Protocol):
+    """Nodes by their free cards, as they are now."""
+
+    def counts(self) -> dict[int, int]:
+        """Nodes by their free cards."""
+        ...
+
+    def free(self, node: int) -> int:
+        """Cards free on a node."""
+        ...
+
+    def with_free(self, free: int) -> Sequence[int]:
+        """Nodes with so many cards free, ascending."""
+        ...
 
 
 class Levels:
@@ -73,8 +89,12 @@ class Levels:
         """Nodes by their free cards."""
         return {free: len(nodes) for free, nodes in self.lists.items()}
 
+    def with_free(self, free: int) -> Sequence[int]:
+        """Nodes with so many cards free, ascending."""
+        return self.lists.get(free, ())
 
-def gather(gang: Gang, levels: Levels, freed: Iterable[Freed], now_ns: int) -> Plan | None:
+
+def gather(gang: Gang, levels: FreeCards, freed: Iterable[Freed], now_ns: int) -> Plan | None:
     """The gang's earliest start.
 
     Args:
@@ -93,9 +113,12 @@ def gather(gang: Gang, levels: Levels, freed: Iterable[Freed], now_ns: int) -> P
     wanted = sum(cards * count for cards, count in gang)
     total = sum(free * nodes for free, nodes in counts.items())
     at_ns = now_ns
+    least = gang[0][0] if len(gang) == 1 else 0  # of pods that are all alike; their room is counted
+    room = sum(free // least * nodes for free, nodes in counts.items() if free > 0) if least else 0
     for moment in freed:
-        if moment.at_ns != at_ns and total >= wanted and fits(gang, counts):
-            break
+        if moment.at_ns != at_ns and total >= wanted:
+            if room >= gang[0][1] if least else fits(gang, counts):
+                break
         at_ns = moment.at_ns
         before = touched.get(moment.node)
         if before is None:
@@ -104,6 +127,8 @@ def gather(gang: Gang, levels: Levels, freed: Iterable[Freed], now_ns: int) -> P
         counts[before] -= 1
         counts[after] = counts.get(after, 0) + 1
         total += moment.cards
+        if least:
+            room += max(0, after) // least - max(0, before) // least
     if total < wanted or not fits(gang, counts):
         return None
     return _plan(gang, levels, touched, at_ns)
@@ -140,7 +165,7 @@ def _shift(counts: dict[int, int], free: int, rest: int, nodes: int) -> None:
         counts[rest] = counts.get(rest, 0) + nodes
 
 
-def _plan(gang: Gang, levels: Levels, touched: Mapping[int, int], start_ns: int) -> Plan:
+def _plan(gang: Gang, levels: FreeCards, touched: Mapping[int, int], start_ns: int) -> Plan:
     """Which nodes hold a gang that fits."""
     then: dict[int, int] = dict(touched)  # free cards at the start, of nodes that differ from now
     held: dict[int, int] = {}
@@ -156,17 +181,17 @@ def _plan(gang: Gang, levels: Levels, touched: Mapping[int, int], start_ns: int)
     return Plan(start_ns, held, then)
 
 
-def _ascending(cards: int, levels: Levels, then: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+def _ascending(cards: int, levels: FreeCards, then: Mapping[int, int]) -> Iterator[tuple[int, int]]:
     """Nodes with enough free cards at the start: fewest first, then by number. Lazily."""
     changed: dict[int, list[int]] = {}
     for node, free in then.items():
         if free >= cards:
             changed.setdefault(free, []).append(node)
     frozen = dict(then)
-    for free in sorted({**changed, **dict.fromkeys(levels.lists)}):
+    for free in sorted({**changed, **levels.counts()}):
         if free < cards:
             continue
-        now = (node for node in levels.lists.get(free, ()) if node not in frozen)
+        now = (node for node in levels.with_free(free) if node not in frozen)
         for node in _merged(iter(sorted(changed.get(free, ()))), now):
             yield free, node
 

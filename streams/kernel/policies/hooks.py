@@ -25,6 +25,7 @@ from ganger.streams.kernel.state import (
     Protection,
     QueueKey,
     QueueVote,
+    Refresh,
     RoleKey,
     Veto,
     VictimKey,
@@ -48,7 +49,9 @@ class Hooks:
     allocatable: Allocatable | None = None
     preemptive: Preemptive | None = None
     predicate: Predicate | None = None
+    predicate_now: Predicate | None = None  # belongs to `predicate`
     node_order: NodeScore | None = None
+    node_order_now: NodeScore | None = None  # belongs to `node_order`
     domain_order: DomainScore | None = None
     preemptable: Veto | None = None
     reclaimable: Veto | None = None
@@ -56,6 +59,12 @@ class Hooks:
     victim_order: VictimKey | None = None
     protected: Protection | None = None
     spread: bool | None = None
+    by_queue: bool | None = None  # belongs to `predicate` and `node_order`: queues differ in them
+    refresh: Refresh | None = None  # comes with whatever is asked for
+    # comes with `job_order`: its keys depend on what the cell has, or on the hour
+    follows_capacity: bool | None = None
+    follows_clock: bool | None = None
+    sla_waiting_ns: int | None = None  # comes with whatever is asked for
 
 
 class PolicyRefused(Exception):
@@ -126,6 +135,21 @@ class Arguments:
             self._refuse(key, text, f'give an integer {bounds}, in ns, or a text like "1h30m"')
         return value
 
+    def count(self, key: str, default: int, least: int, greatest: int) -> int:
+        """A whole number within bounds, or "all" for the greatest."""
+        if self._texts.get(key) == "all":
+            self._known[key] = None
+            return greatest
+        return self.integer(key, default, least, greatest)
+
+    def several(self, key: str, default: str, options: tuple[str, ...]) -> tuple[str, ...]:
+        """Some of several words, with commas between them, each once."""
+        words = self.names(key, tuple(default.split(",")))
+        for word in words:
+            if word not in options:
+                self._refuse(key, ",".join(words), f"give some of: {', '.join(options)}")
+        return words
+
     def choice(self, key: str, default: str, options: tuple[str, ...]) -> str:
         """One of several words."""
         text = self._take(key)
@@ -153,6 +177,11 @@ class Arguments:
         if "" in found or len(dict.fromkeys(found)) < len(found):
             self._refuse(key, text, "give names with commas between them, each once")
         return found
+
+    def rest(self, least: int, greatest: int) -> dict[str, int]:
+        """Whole numbers by key, of all keys that no call has asked for yet."""
+        keys = [key for key in self._texts if key not in self._known]
+        return {key: self.integer(key, 0, least, greatest) for key in keys}
 
     def close(self) -> None:
         """Refuse the arguments that no call has asked for."""

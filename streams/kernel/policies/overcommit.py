@@ -12,9 +12,9 @@ from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.policies.hooks import Hooks, integers
-from ganger.streams.kernel.quota import idle_left
+from ganger.streams.kernel.quota import idle, idle_left
 from ganger.streams.kernel.resources import CARDS, CPU, MEMORY, PODS, Need
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.state import PERMIT, Refusal, State, Vote
 
 NAME = "overcommit"
 HOOKS = ("job_enqueue",)
@@ -32,7 +32,7 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
         busy = state.used[place] + state.admitted[place]
         return min(state.total[place], state.total[place] * factor // 1000 - busy)
 
-    def admission(state: State, job: Job) -> Refusal | None:
+    def admission(state: State, job: Job) -> Vote:
         refusal = None
         for place, asked in job.shape.min_charges:
             if place != PODS and asked > (left := budget(state, place)):
@@ -40,12 +40,11 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
                 refusal = Refusal(Reason.OVERCOMMIT, asked, max(0, left), limit)
                 break
         if refusal is None or (into_idle and _fits_idle(state, job)):
-            return None
+            return PERMIT
         return refusal
 
     def bound(state: State, place: int) -> int:
-        idle = state.total[place] - state.used[place] if into_idle else 0
-        return max(budget(state, place), idle)
+        return max(budget(state, place), idle(state, place) if into_idle else 0)
 
     def headroom(state: State) -> Need:
         return bound(state, CARDS), bound(state, CPU), bound(state, MEMORY)
@@ -60,6 +59,6 @@ def _fits_idle(state: State, job: Job) -> bool:
         if place < len(left):
             if asked > left[place]:
                 return False
-        elif place != PODS and asked > state.total[place] - state.used[place]:
+        elif place != PODS and asked > idle(state, place):
             return False
     return True

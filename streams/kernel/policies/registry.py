@@ -8,15 +8,39 @@ from typing import Any, Protocol
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import ActionConfig, Argument, PolicyConfigured
 from ganger.streams.kernel.digest import policy_facts
+from ganger.streams.kernel.horizon.orders import ORDERS
 from ganger.streams.kernel.limits import PRIORITY_MAX
 from ganger.streams.kernel.policies import (
+    binpack,
     capability,
+    capacity,
+    cohort,
+    conformance,
+    cooldown,
+    drf,
+    fair_quota,
     fair_share,
+    flavors,
     gang,
+    limits,
+    min_runtime,
+    network_topology,
+    nodegroup,
+    nodeorder,
     overcommit,
     pack,
+    pdb,
+    predicates,
     priority,
+    proportion,
+    resource_strategy_fit,
+    resourcequota,
+    shard,
+    sla,
     spread,
+    task_topology,
+    tdm,
+    usage,
 )
 from ganger.streams.kernel.policies.hooks import Arguments, Hooks, PolicyRefused
 from ganger.streams.kernel.policies.votes import (
@@ -27,7 +51,7 @@ from ganger.streams.kernel.policies.votes import (
     tier_vetoes,
     tier_vote,
 )
-from ganger.streams.kernel.state import Policy, Settings
+from ganger.streams.kernel.state import RESERVE_ALL, ROUTES, Policy, Settings, Timing
 
 
 class Rule(Protocol):
@@ -42,26 +66,100 @@ class Rule(Protocol):
 
 POLICIES: dict[str, Rule] = {
     module.NAME: module
-    for module in (capability, fair_share, gang, overcommit, pack, priority, spread)
+    for module in (
+        binpack,
+        capability,
+        capacity,
+        cohort,
+        conformance,
+        cooldown,
+        drf,
+        fair_quota,
+        fair_share,
+        flavors,
+        gang,
+        limits,
+        min_runtime,
+        network_topology,
+        nodegroup,
+        nodeorder,
+        overcommit,
+        pack,
+        pdb,
+        predicates,
+        priority,
+        proportion,
+        resource_strategy_fit,
+        resourcequota,
+        shard,
+        sla,
+        spread,
+        task_topology,
+        tdm,
+        usage,
+    )
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ActionKeys:
     """Arguments that an action takes: default, least and greatest value of each; of choices the
-    default and the options.
+    default and the options; of several names the default, with commas between them, and the options.
+    A count may be "all" instead, which is its greatest value.
     """
 
     integers: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     millis: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     durations: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     choices: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    counts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    several: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    switches: dict[str, bool] = field(default_factory=dict)
 
+
+_TAKING = ActionKeys(
+    integers={"depth": (64, 1, 1 << 31)},
+    choices={"give_back": ("yes", ("yes", "no")), "search": ("cell", ("cell", "node"))},
+)
+"""Of actions that take from others: jobs per queue that are tried in vain, whether victims that are not needed are
+spared, and where victims are sought: in the whole cell, or on one node after the other.
+"""
 
 ACTIONS: dict[str, ActionKeys] = {
-    "enqueue": ActionKeys(),
-    "allocate": ActionKeys(),
-    "backfill": ActionKeys(),
+    "shuffle": ActionKeys(),
+    "reserve": ActionKeys(integers={"depth": (1, 1, 1 << 31)}),
+    "stale": ActionKeys(),
+    "preempt": _TAKING,
+    "reclaim": _TAKING,
+    "enqueue": ActionKeys(choices={"unasked": ("compute", ("compute", "permit"))}),
+    "allocate": ActionKeys(
+        counts={"reserve": (0, 0, RESERVE_ALL)},
+        choices={
+            "beyond": ("go_on", ("go_on", "stop")),
+            "surplus": ("at_once", ("at_once", "one_by_one")),
+            "pipelines": ("no", ("no", "yes")),
+        },
+    ),
+    "backfill": ActionKeys(
+        integers={"scan_max": (10_000, 1, 1 << 31)},
+        durations={"guard_ns": (0, 0, 3650 * 24 * 3600 * 10**9)},
+        choices={
+            "order": ("arrival", tuple(ORDERS)),
+            "judge": ("limit", ("limit", "estimate")),
+        },
+        several={"routes": (",".join(ROUTES), ROUTES)},
+        switches={"timed": False},
+    ),
+    "admit": ActionKeys(
+        choices={
+            "then": ("place", ("place", "quota_alone")),
+            "fair": ("off", ("off", "final", "initial", "both")),
+            "heads": ("all", ("all", "one_per_queue")),
+            "overlap": ("recompute", ("recompute", "skip")),
+            "uncovered": ("refuse", ("refuse", "ignore")),
+        },
+        switches={"partial": True},
+    ),
 }
 """The actions there are, with their arguments; module `cycle` runs them. What stands in a policy
 record is compiled into `Policy.numbers` and `Policy.words` as "action.key"."""
@@ -94,6 +192,7 @@ CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "passes": ("all", ("all", "fitting")),
     "overrun": ("limit", ("limit", "double")),
     "margin": ("off", ("off", "learnt")),
+    "alike": ("narrowest", ("narrowest", "user")),
 }
 
 
@@ -123,8 +222,37 @@ def build(record: PolicyConfigured) -> Policy:
         words=words,
         classes={named.name: named for named in record.priority_classes},
         settings=settings,
+        timing=_timing(numbers, words),
+        asks_quota="admit.then" in words,
+        evicts=any(action.action in _HUNTS for action in record.actions),
+        ends_stale=any(action.action == "stale" for action in record.actions),
+        admits_unasked=words.get("enqueue.unasked") == "permit",
         **_combined(tiers, settings),
     )
+
+
+def _timing(numbers: dict[str, int], words: dict[str, str]) -> Timing | None:
+    """How actions plan with run times; none where no action does."""
+    timing = Timing(
+        reserve=numbers.get("allocate.reserve", 0),
+        stops=words.get("allocate.beyond") == "stop",
+        scans=numbers.get("backfill.timed", 0) > 0,
+        order=words.get("backfill.order", ""),
+        by_estimate=words.get("backfill.judge") == "estimate",
+        guard_ns=numbers.get("backfill.guard_ns", 0),
+        scan_max=numbers.get("backfill.scan_max", 0),
+        routes=tuple(words.get("backfill.routes", "").split(",")),
+    )
+    return timing if timing.reserve or timing.stops or timing.scans else None
+
+
+def rules_of(record: PolicyConfigured) -> list[tuple[str, Hooks]]:
+    """The rules of a sound policy record by name, one by one: for explanations."""
+    return [
+        (config.policy, _hooks_of(record, t, p))
+        for t, tier in enumerate(record.tiers)
+        for p, config in enumerate(tier.policies)
+    ]
 
 
 def _combined(tiers: list[list[Hooks]], settings: Settings) -> dict[str, Any]:
@@ -149,9 +277,17 @@ def _combined(tiers: list[list[Hooks]], settings: Settings) -> dict[str, Any]:
     orders, spreads = flat(by_tier("victim_order")), flat(by_tier("spread"))
     combined["victim_order"] = orders[0] if orders else None
     combined["spread"] = spreads[-1] if spreads else False
+    for hook in ("follows_capacity", "follows_clock"):
+        combined[hook] = bool(flat(by_tier(hook)))
+    promised = flat(by_tier("sla_waiting_ns"))
+    combined["sla_waiting_ns"] = promised[0] if promised else None
+    combined["by_queue"] = any(flat(by_tier("by_queue")))
     combined["is_plain"] = not any(combined[hook] for hook in _OF_PLACEMENT)
     return combined
 
+
+_HUNTS = ("preempt", "reclaim", "shuffle")
+"""Actions that may evict."""
 
 _FLAT = (
     "job_order",
@@ -163,15 +299,27 @@ _FLAT = (
     "allocatable",
     "preemptive",
     "predicate",
+    "predicate_now",
     "node_order",
+    "node_order_now",
     "domain_order",
     "victim",
     "protected",
+    "refresh",
 )
 """Hooks whose contributions stand in one row, whatever their tiers."""
 
-_OF_PLACEMENT = ("task_order", "allocatable", "predicate", "node_order", "domain_order")
-"""Hooks that are asked while pods are placed."""
+_OF_PLACEMENT = ("allocatable", "predicate", "predicate_now", "node_order")
+"""Hooks that are asked for every pod that is placed."""
+
+_COMPANIONS = {
+    "headroom": "job_enqueue",
+    "predicate_now": "predicate",
+    "node_order_now": "node_order",
+    "follows_capacity": "job_order",
+    "follows_clock": "job_order",
+}
+"""Hooks that nobody can ask for alone, and those that they come with."""
 
 
 def _read_action(
@@ -187,12 +335,17 @@ def _read_action(
         (reader.integer, keys.integers),
         (reader.milli, keys.millis),
         (reader.duration, keys.durations),
+        (reader.count, keys.counts),
     )
     for read, table in readers:
         for key, bounds in table.items():
             numbers[f"{action.action}.{key}"] = read(key, *bounds)
     for key, (default, options) in keys.choices.items():
         words[f"{action.action}.{key}"] = reader.choice(key, default, options)
+    for key, (default, options) in keys.several.items():
+        words[f"{action.action}.{key}"] = ",".join(reader.several(key, default, options))
+    for key, is_on in keys.switches.items():
+        numbers[f"{action.action}.{key}"] = int(reader.yes(key, is_on))
     reader.close()
 
 
@@ -248,7 +401,7 @@ def _hooks_of(record: PolicyConfigured, tier: int, place: int) -> Hooks:
         if hook not in module.HOOKS:
             remedy = f"use one of: {', '.join(module.HOOKS)}"
             raise PolicyRefused(Reason.HOOK_UNKNOWN, f"{where}.hooks", hook, remedy)
-    return Hooks(
-        **{hook: getattr(built, hook) for hook in config.hooks},
-        headroom=built.headroom if "job_enqueue" in config.hooks else None,
-    )
+    asked = [hook for hook, main in _COMPANIONS.items() if main in config.hooks]
+    kept = {hook: getattr(built, hook) for hook in (*config.hooks, *asked)}
+    always = ("refresh", "sla_waiting_ns", "by_queue")
+    return Hooks(**kept, **{name: getattr(built, name) for name in always})

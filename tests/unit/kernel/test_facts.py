@@ -6,10 +6,11 @@ import pytest
 
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import FlavorChoice
-from ganger.streams.kernel import invariants, snapshot
+from ganger.streams.kernel import claims_book, invariants, snapshot
 from ganger.streams.kernel.digest import recompute, seal
-from ganger.streams.kernel.entities import Claim, ClaimEntry, Row, Submissions, Usage
+from ganger.streams.kernel.entities import ClaimEntry, Row, Submissions, Usage
 from ganger.streams.kernel.invariants import InvariantViolation
+from ganger.streams.kernel.lines import line_up, step_out
 from ganger.streams.kernel.state import State
 from support.builders import Cell, node, role
 from support.decision_lines import job_of
@@ -20,17 +21,14 @@ Change = Callable[[Cell], None]
 def claim(cell: Cell) -> None:
     """Job `w` claims the cards of node n1 that `j` holds."""
     job = job_of(cell, "w")
-    made = Claim(
-        job.seq,
-        5,
-        50,
+    step_out(cell.state, job)
+    claims_book.make(
+        cell.state,
+        job,
         (ClaimEntry(0, 0, 0b11), ClaimEntry(0, 0, 1 << 200), ClaimEntry(0, 0, 0b100, 300, 512)),
         ((job_of(cell, "j").seq, 0, 1),),
-        Reason.PREEMPTED,
+        reason=Reason.PREEMPTED,
     )
-    cell.state.claims[job.seq] = made
-    cell.state.nodes[0].claimed = 0b111 | 1 << 200
-    cell.state.touch(made)
 
 
 def of_job(**values: object) -> Change:
@@ -129,12 +127,14 @@ def test_what_is_forgotten_leaves_no_trace(change: str) -> None:
     cell = cell_of(change)
     before = cell_of("nothing").digest
     assert cell.digest != before
-    for table in (cell.state.claims, cell.state.usage, cell.state.submissions, cell.state.memory):
+    for seq in list(cell.state.claims):
+        claims_book.take(cell.state, cell.state.jobs[seq])
+        line_up(cell.state, cell.state.jobs[seq])
+    for table in (cell.state.usage, cell.state.submissions, cell.state.memory):
         for entity in table.values():  # type: ignore[attr-defined]
             entity.is_untold = True
             cell.state.touch(entity)
         table.clear()  # type: ignore[attr-defined]
-    cell.state.nodes[0].claimed = 0
     assert cell.digest == before
     invariants.check(cell.state)
 
@@ -143,9 +143,6 @@ def entries(cell: Cell, *made: ClaimEntry) -> None:
     claim(cell)
     (kept,) = cell.state.claims.values()
     kept.entries = made
-    cell.state.nodes[0].claimed = 0
-    for entry in made:
-        cell.state.nodes[0].claimed |= entry.mask
 
 
 def drop_job(state: State) -> None:
@@ -172,7 +169,7 @@ def drop_job(state: State) -> None:
         (lambda cell: entries(cell, ClaimEntry(3, 0, 0b1)), "role of a claim of w"),
         (
             lambda cell: (claim(cell), setattr(cell.state.nodes[0], "claimed", 0)),
-            "claimed cards of the cell",
+            "claimed cards of n1",
         ),
         (of_job(admitted_counts=(1, 2)), "admitted counts of j"),
         (of_table("usage", (1, "u"), lambda: Usage(0, "u")), "usage of"),

@@ -11,22 +11,24 @@ from support.decision_lines import job_of
 P = Phase
 
 JOBS = """
-            PENDING INQUEUE ALLOCATED RUNNING RELEASING SUCCEEDED FAILED CANCELLED
-PENDING        -       x        -        x        -         -        x       x
-INQUEUE        x       -        x        x        x         x        x       x
-ALLOCATED      -       x        -        x        x         x        x       x
-RUNNING        -       x        -        -        x         x        x       x
-RELEASING      -       -        -        -        -         x        x       x
-SUCCEEDED      -       -        -        -        -         -        -       -
-FAILED         -       -        -        -        -         -        -       -
-CANCELLED      -       -        -        -        -         -        -       -
+            PENDING INQUEUE ALLOCATED RUNNING SUSPENDED RELEASING SUCCEEDED FAILED CANCELLED
+PENDING        -       x        x        x        -         -         x        x       x
+INQUEUE        x       -        x        x        -         x         x        x       x
+ALLOCATED      -       x        -        x        x         x         x        x       x
+RUNNING        -       x        -        -        x         x         x        x       x
+SUSPENDED      -       x        x        x        -         x         x        x       x
+RELEASING      -       -        -        -        -         -         x        x       x
+SUCCEEDED      -       -        -        -        -         -         -        -       -
+FAILED         -       -        -        -        -         -         -        -       -
+CANCELLED      -       -        -        -        -         -         -        -       -
 """
 
 PODS = """
-            ALLOCATED RUNNING RELEASING SUCCEEDED FAILED EVICTED
-ALLOCATED       -        x        x         x        x      x
-RUNNING         -        -        x         x        x      x
-RELEASING       -        -        -         x        x      x
+            ALLOCATED RUNNING RELEASING SUSPENDED SUCCEEDED FAILED EVICTED
+ALLOCATED       -        x        x         -         x        x      x
+RUNNING         -        -        x         -         x        x      x
+RELEASING       -        -        -         x         x        x      x
+SUSPENDED       x        -        x         -         x        x      x
 """
 
 

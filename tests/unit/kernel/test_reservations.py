@@ -1,6 +1,7 @@
 """Nodes kept free of new pods for a while."""
 
 import pytest
+from msgspec.structs import replace
 
 from ganger.schemas import records as r
 from ganger.schemas.enums import Phase
@@ -93,3 +94,28 @@ def test_a_reservation_before_the_first_tick_holds() -> None:
     )
     cell.submit("j")
     assert places(cell.tick()) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason", "asked", "limit"),
+    [
+        ({"cards": 2}, "VALUE_OUT_OF_RANGE", 2, 0),
+        ({"pods": 3}, "VALUE_OUT_OF_RANGE", 3, 0),
+        ({"to_ns": (1 << 62) + 1}, "VALUE_OUT_OF_RANGE", (1 << 62) + 1, 1 << 62),
+        ({"queues": ("none",)}, "QUEUE_UNKNOWN", 0, 0),
+        ({"users": ("u", "u")}, "NAMES_REPEATED", 2, 1),
+        ({"tenants": ("",)}, "NAMES_REPEATED", 1, 0),
+        ({"users": tuple(map(str, range(257)))}, "VALUE_OUT_OF_RANGE", 257, 256),
+        ({"users": ("u",), "is_maintenance": True}, "VALUE_OUT_OF_RANGE", 1, 0),
+        ({"queues": ("q",), "users": ("u", "v"), "tenants": ("t",)}, "", 0, 0),
+        ({"is_maintenance": True}, "", 0, 0),
+    ],
+)
+def test_who_may_use_a_reservation_is_named_rightly(
+    facts: dict[str, object], reason: str, asked: int, limit: int
+) -> None:
+    cell = Cell().start(node("n1"))
+    record = r.ReservationRequested(cell.now_ns, "", None, "r", "me", ("n1",), 0, 0, 9, False)
+    made = cell.put(replace(record, **facts))  # type: ignore[arg-type]
+    expected = [(reason, asked, limit)] if reason else []
+    assert [(d.reason.name, d.asked, d.limit) for d in made] == expected

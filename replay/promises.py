@@ -1,0 +1,321 @@
+"""Whether a ledger kept the promise of backfill: no job in a gap delays a reservation made before.
+
+A fold of records and decisions that knows nothing of the kernel's plans. Of each pod that holds
+cards it keeps when it should end *by the estimate with which it was admitted*, margin included, as
+its decision says; of each reservation when it begins and ends and how many cards it holds. When a
+job was placed in a gap, all that is reserved must still fit: at no moment may pods and reservations
+hold more cards than there are, on each node that reservations name, or in the cell where they name
+none. A reservation that does not fit, and would without the job, is
+broken by it. Jobs in gaps that yield on demand (suspendable and spot ones) break none.
+
+Where the fold cannot know better it takes the side of the kernel: a pod that outlives its estimate
+counts as gone, so does one that was told to end, and lost or closed nodes count as open.
+
+It also holds evictions against the protection that a pod was given when it was placed.
+"""
+
+from collections.abc import Sequence
+from operator import attrgetter
+
+from msgspec import Struct
+
+from ganger.replay.attempts import milli_cards
+from ganger.schemas.decisions import Decision
+from ganger.schemas.enums import CardHealth, DecisionKind
+from ganger.schemas.reasons import Reason
+from ganger.schemas.records import (
+    JobUpdateRequested,
+    NodeChanged,
+    NodeReturned,
+    PodFailed,
+    PodReleased,
+    PodStarted,
+    PodSucceeded,
+    PodSuspended,
+    Record,
+)
+from ganger.streams.kernel.horizon.steps import FOREVER, Steps
+
+# bound once: looking a member up on its Enum class costs more than what is done with it
+_ALLOCATE = DecisionKind.ALLOCATE
+_BACKFILL = DecisionKind.BACKFILL
+_EVICT = DecisionKind.EVICT
+_FINISH = DecisionKind.FINISH
+_MOVE = DecisionKind.MOVE
+_RESERVE = DecisionKind.RESERVE
+_RESUME = DecisionKind.RESUME
+_UNRESERVE = DecisionKind.UNRESERVE
+
+_TOLD = frozenset((_ALLOCATE, _BACKFILL, _EVICT, _FINISH, _MOVE, _RESERVE, _RESUME, _UNRESERVE))
+_YIELDS = (Reason.SUSPENDABLE, Reason.SPOT_FILL, Reason.RESUMED)
+_ENDS = (PodSucceeded, PodFailed, PodReleased)
+_FACTS = (*_ENDS, PodStarted, PodSuspended, NodeChanged, NodeReturned, JobUpdateRequested)
+_CARD_MILLI = 1000
+
+_kind_of = attrgetter("kind")
+
+
+class Violation(Struct, frozen=True):
+    """A promise that was broken.
+
+    Attributes:
+        seq: cause of the decision that broke it.
+        index: of that decision.
+        job: to whom it was made.
+        by: who was placed, or served, instead.
+        promised_ns: when the reservation was to begin, or until when the pod was protected.
+        until_ns: when the job in the gap should end by its estimate; 0 for an eviction.
+        lacking_milli: milli-cards that are not there for the reservation; 0 for an eviction.
+    """
+
+    seq: int
+    index: int
+    job: str
+    by: str
+    promised_ns: int
+    until_ns: int
+    lacking_milli: int
+
+
+class _Held(Struct):
+    """Cards that a pod holds."""
+
+    node: str
+    milli: int
+    end_ns: int  # by the estimate with which it was admitted
+    protect_ns: int
+    started_ns: int = 0
+    left_ns: int = 0  # of a suspended one
+    stands: bool = False
+
+
+class _Booked(Struct, frozen=True):
+    """A reservation."""
+
+    start_ns: int
+    until_ns: int
+    milli: int
+
+
+_AttemptKey = tuple[str, int, int]
+_Bookings = dict[str, _Booked]
+"""Reservations of one job by node; "" for one that counts cards of the cell."""
+
+_Renewed = dict[str, _Bookings]
+"""Of jobs whose reservations are said anew: what they were."""
+
+
+class PromiseCheck:
+    """Told of records and their decisions, in order.
+
+    Attributes:
+        violations: how many promises were broken.
+        first: the first of them.
+    """
+
+    def __init__(self) -> None:
+        self.violations = 0
+        self.first: Violation | None = None
+        self._is_active = False  # once a decision plans with time
+        self._cards: dict[str, int] = {}  # milli-cards by node, as it reported last
+        self._total = 0
+        self._held: dict[_AttemptKey, _Held] = {}
+        self._attempts: dict[str, dict[_AttemptKey, None]] = {}  # keys of `_held` by job
+        self._booked: dict[str, _Bookings] = {}  # by job
+
+    def check(self, record: Record, decisions: Sequence[Decision]) -> None:
+        """A record, and all that it led to."""
+        if isinstance(record, _FACTS):
+            self._learn(record)
+        if decisions and not _TOLD.isdisjoint(map(_kind_of, decisions)):
+            self._take(decisions)
+
+    def _learn(self, record: Record) -> None:
+        """A fact that changes who holds what."""
+        if isinstance(record, NodeChanged | NodeReturned):
+            report = record.report
+            healthy = CardHealth.HEALTHY
+            cards = sum([run.count for run in report.cards if run.health is healthy])
+            self._total += _CARD_MILLI * cards - self._cards.get(report.node, 0)
+            self._cards[report.node] = _CARD_MILLI * cards
+        elif not self._is_active:
+            return
+        elif isinstance(record, JobUpdateRequested):
+            for key in self._attempts.get(record.job, ()):
+                self._held[key].end_ns = 0  # nobody said by which estimate it is judged now
+        elif isinstance(record, PodStarted | PodSuspended | PodSucceeded | PodFailed | PodReleased):
+            key = (record.job, record.pod, record.attempt)
+            held = self._held.get(key)
+            if held is None:
+                return
+            if isinstance(record, PodStarted):
+                held.started_ns = held.started_ns or record.time_ns
+            elif isinstance(record, PodSuspended):
+                held.stands = True
+                held.left_ns = max(0, held.end_ns - record.time_ns)
+            else:
+                self._forget(key)
+
+    def _take(self, decisions: Sequence[Decision]) -> None:
+        """The decisions of one record."""
+        fills: dict[str, Decision] = {}
+        late: dict[str, _Bookings] = {}  # as promised before a fill
+        renewed: _Renewed = {}
+        for decision in decisions:
+            kind = decision.kind
+            if kind is _ALLOCATE or kind is _BACKFILL:
+                if not self._is_active and not decision.estimate_ns:
+                    continue
+                self._is_active = True
+                self._hold(decision)
+                self._booked.pop(decision.job, None)
+                if kind is _BACKFILL and decision.reason not in _YIELDS:
+                    fills.setdefault(decision.job, decision)
+            elif kind is _RESERVE:
+                self._is_active = True
+                self._book(decision, renewed, late if fills else None)
+            elif kind is _UNRESERVE:
+                self._booked.pop(decision.job, None)
+            elif kind is _RESUME:
+                self._resume(decision)
+            elif kind is _FINISH:
+                self._booked.pop(decision.job, None)
+                for key in [*self._attempts.get(decision.job, ())]:
+                    self._forget(key)
+            elif kind is _EVICT or kind is _MOVE:
+                self._evict(decision)
+        if fills and self._booked:
+            self._prove(fills, late)
+
+    # ---- who holds what --------------------------------------------------------------------------
+
+    def _hold(self, decision: Decision) -> None:
+        milli = milli_cards(decision)
+        if not milli and not decision.protect_ns:
+            return
+        end_ns = FOREVER
+        if decision.estimate_ns:
+            end_ns = decision.time_ns + decision.estimate_ns + decision.margin_ns
+        key = (decision.job, decision.pod, decision.attempt)
+        self._held[key] = _Held(decision.node, milli, end_ns, decision.protect_ns)
+        self._attempts.setdefault(decision.job, {})[key] = None
+
+    def _forget(self, key: _AttemptKey) -> None:
+        del self._held[key]
+        keys = self._attempts[key[0]]
+        del keys[key]
+        if not keys:
+            del self._attempts[key[0]]
+
+    def _resume(self, decision: Decision) -> None:
+        held = self._held.get((decision.job, decision.pod, decision.attempt))
+        if held is not None and held.stands:
+            held.stands = False
+            held.end_ns = min(FOREVER, decision.time_ns + held.left_ns)
+
+    def _evict(self, decision: Decision) -> None:
+        key = (decision.job, decision.pod, decision.attempt)
+        held = self._held.get(key)
+        if held is None:
+            return
+        protected_ns = held.started_ns + held.protect_ns
+        if held.protect_ns and held.started_ns and decision.for_job:
+            if decision.time_ns < protected_ns and not held.stands:
+                self._break(decision, decision.job, decision.for_job, protected_ns, 0, 0)
+        self._forget(key)
+
+    def _book(
+        self, decision: Decision, renewed: _Renewed, late: dict[str, _Bookings] | None
+    ) -> None:
+        """A reservation, made or said anew.
+
+        All that one record says of a job belongs together and replaces what was said before.
+        `late`: to keep what was promised before, where it is moved back; none: no need.
+        """
+        job, node = decision.job, decision.node
+        old = renewed.get(job)
+        if old is None:
+            old = renewed[job] = self._booked.pop(job, {})
+        booked = _Booked(decision.start_ns, decision.until_ns or FOREVER, decision.asked)
+        self._booked.setdefault(job, {})[node] = booked
+        if late is not None and old and booked.start_ns > min(o.start_ns for o in old.values()):
+            late[job] = old
+
+    # ---- the proof -------------------------------------------------------------------------------
+
+    def _prove(self, fills: dict[str, Decision], late: dict[str, _Bookings]) -> None:
+        """Whether all that is reserved still fits beside the jobs placed in gaps just now.
+
+        A reservation that was moved back after them is looked at where it was, unless some pod is
+        late: then that may be the reason.
+        """
+        now_ns = next(iter(fills.values())).time_ns
+        if late and any(one.end_ns < now_ns and not one.stands for one in self._held.values()):
+            late = {}
+        places: dict[str, dict[str, _Booked]] = {}  # by node or "" for the cell, then by job
+        for job, booked in self._booked.items():
+            for node, one in (late.get(job) or booked).items():
+                places.setdefault(node, {})[job] = one
+        for node, booked_there in places.items():
+            first_ns = min(one.start_ns for one in booked_there.values())
+            crossing = {job: keys for job in fills if (keys := self._crossing(job, node, first_ns))}
+            if crossing:
+                self._prove_at(node, now_ns, booked_there, fills, crossing)
+
+    def _crossing(self, job: str, node: str, first_ns: int) -> list[_AttemptKey]:
+        """Pods of a job that hold cards at a place beyond a moment."""
+        return [
+            key
+            for key in self._attempts.get(job, ())
+            if self._held[key].end_ns > first_ns and (not node or self._held[key].node == node)
+        ]
+
+    def _prove_at(
+        self,
+        node: str,
+        now_ns: int,
+        booked: dict[str, _Booked],
+        fills: dict[str, Decision],
+        crossing: dict[str, list[_AttemptKey]],
+    ) -> None:
+        """The same for one node, or for the cell as a whole."""
+        free = self._free(node, now_ns, booked)
+        if min(free.values) >= 0:
+            return
+        without = Steps(now_ns, 0)
+        without.times, without.values = list(free.times), list(free.values)
+        for keys in crossing.values():
+            for key in keys:
+                without.add(now_ns, self._held[key].end_ns, self._held[key].milli)
+        ends = {job: max(self._held[key].end_ns for key in keys) for job, keys in crossing.items()}
+        by = max(crossing, key=lambda job: (ends[job], job))
+        until_ns = min(ends[by], FOREVER - 1)
+        for job, one in booked.items():
+            begin_ns = max(one.start_ns, now_ns)
+            end_ns = max(one.until_ns, begin_ns + 1)
+            lacking = -free.least(begin_ns, end_ns)
+            if lacking > 0 and without.least(begin_ns, end_ns) >= 0:
+                self._break(fills[by], job, by, one.start_ns, until_ns, lacking)
+
+    def _free(self, node: str, now_ns: int, booked: dict[str, _Booked]) -> Steps:
+        """Milli-cards that neither pods nor reservations hold at a place, from now on."""
+        changes: dict[int, int] = {}
+        free = self._cards.get(node, 0) if node else self._total
+        for held in self._held.values():
+            if held.end_ns > now_ns and not held.stands and (not node or held.node == node):
+                free -= held.milli
+                changes[held.end_ns] = changes.get(held.end_ns, 0) + held.milli
+        for one in booked.values():
+            changes[one.start_ns] = changes.get(one.start_ns, 0) - one.milli
+            changes[one.until_ns] = changes.get(one.until_ns, 0) + one.milli
+        changes.pop(FOREVER, None)
+        return Steps.changing(now_ns, free, changes)
+
+    def _break(
+        self, decision: Decision, job: str, by: str, promised_ns: int, until_ns: int, lacking: int
+    ) -> None:
+        self.violations += 1
+        if self.first is None:
+            self.first = Violation(
+                decision.cause_seq, decision.index, job, by, promised_ns, until_ns, lacking
+            )

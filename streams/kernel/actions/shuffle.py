@@ -1,0 +1,37 @@
+"""shuffle: attempts that must leave whoever asks for their cards are told to end.
+
+Who they are is said by rules (hook `victim`): `tdm` names those on nodes whose zone has closed.
+"""
+
+from ganger.schemas.reasons import Reason
+from ganger.streams.kernel.entities import Job, Pod
+from ganger.streams.kernel.evictions import Cause, evict_for
+from ganger.streams.kernel.gangs import is_leaving
+from ganger.streams.kernel.lines import line_up, step_out
+from ganger.streams.kernel.session import Session
+
+NAME = "shuffle"
+
+
+def run(session: Session) -> None:
+    """Tell them, in the order in which rules name them, each once."""
+    state = session.state
+    outcasts: dict[tuple[int, int, int], Pod] = {}
+    for rule in state.policy.victim:
+        for pod in rule(state):
+            if not is_leaving(pod):
+                outcasts[pod.job, pod.index, pod.attempt] = pod
+    if not outcasts:
+        return
+    session.line_lone()
+    jobs: dict[int, Job] = {}
+    for order, pod in enumerate(outcasts.values(), 1):
+        job = state.jobs[pod.job]
+        if job.seq not in jobs:
+            jobs[job.seq] = job
+            step_out(state, job)
+        evict_for(state, job, pod, Cause(Reason.ZONE_CLOSED, rule=NAME, order=order))
+    for job in jobs.values():
+        line_up(state, job)
+    session.evicted += len(outcasts)
+    session.has_taken = True

@@ -1,0 +1,330 @@
+"""Allocation and backfill that plan with run times.
+
+A pass has two parts. `allocate` walks the line in order: who fits starts; the first that does not
+gets a reservation, and so do those behind it, as many as the policy gives. `scan` then offers the
+gaps before and beside the reservations to all the others.
+
+Cards whose holder is expected to end now, and has not yet, count as free: whoever starts on them
+claims them and is allocated when they are released, in the same second if the estimate was right.
+So a pass sees what the published schedulers of the field see.
+
+Where cards are all alike counts decide (module `pool`), else placement does (module `gaps`).
+"""
+
+from collections.abc import Sequence
+
+from ganger.schemas.enums import BackfillPreference, DecisionKind, Tier, Tri
+from ganger.schemas.reasons import Reason
+from ganger.schemas.records import ReservationRequested
+from ganger.streams.kernel import bookings, claims_book, estimates
+from ganger.streams.kernel.decide import Foreseen
+from ganger.streams.kernel.entities import Job, Key, Node
+from ganger.streams.kernel.futures import Futures, HolderKey
+from ganger.streams.kernel.gaps import Gaps, Held
+from ganger.streams.kernel.placement import place_job
+from ganger.streams.kernel.pool import Pool
+from ganger.streams.kernel.session import Session
+from ganger.streams.kernel.starts import placed
+from ganger.streams.kernel.state import FREED, RESERVE_ALL, Refusal, State
+from ganger.streams.kernel.statement import Statement
+from ganger.streams.kernel.waiting import TimedWaiting
+
+# bound once: looking a member up on its Enum class costs more than what is done with it
+_ALLOCATE = DecisionKind.ALLOCATE
+_CLAIM_MADE = Reason.CLAIM_MADE
+_MAIN = Tier.MAIN
+_IN_GAP = Tier.BACKFILL
+
+
+class Starts:
+    """Places and starts jobs in one cycle."""
+
+    __slots__ = ("_futures", "_session", "_state", "_statement", "_windows")
+
+    def __init__(
+        self, session: Session, futures: Futures, windows: Sequence[ReservationRequested]
+    ) -> None:
+        self._session = session
+        self._state = session.state
+        self._futures = futures
+        self._statement = Statement(session.state)
+        self._windows = windows
+
+    # ---- counts have decided: see `pool.Starter` ------------------------------------------------
+
+    def start(self, job: Job, kind: DecisionKind, foreseen: Foreseen, claims: bool) -> bool:
+        """Start a job; `claims`: on cards some of whose holders are about to end, when they have.
+
+        Returns whether nothing kept it.
+        """
+        if self._place(job, claims) is not None:
+            return False
+        self.take(job, kind, foreseen, claims)
+        return True
+
+    # ---- placement decides: see `gaps.Hand` -----------------------------------------------------
+
+    def place(self, job: Job, run_ns: int, claims: bool = False) -> Refusal | None:
+        """Place a job that is to run so long; why not. `claims`: cards that are due count as free."""
+        if not self._windows:
+            return self._place(job, claims)
+        shut = self._shut(self._state.now_ns, run_ns)
+        refusal = self._place(job, claims)
+        self._reopen(shut)
+        return refusal
+
+    def _place(self, job: Job, claims: bool) -> Refusal | None:
+        state, statement = self._state, self._statement
+        if claims:
+            for holder in self._futures.due(state.now_ns):
+                give_back(statement, holder)
+        refusal = place_job(state, statement, job)
+        if refusal is not None:
+            statement.discard()
+        return refusal
+
+    def held(self) -> Held:
+        """Cards of what is placed now."""
+        return _cards(self._statement)
+
+    def undo(self) -> None:
+        """Place nothing."""
+        self._statement.discard()
+
+    def take(self, job: Job, kind: DecisionKind, foreseen: Foreseen, claims: bool = False) -> None:
+        """Start the job that is placed now."""
+        state, statement = self._state, self._statement
+        estimates.settle(state, job)
+        if claims:
+            entries = statement.take_entries()
+            self._leave(job)
+            reason = _CLAIM_MADE
+            if kind is not _ALLOCATE:  # what it was judged by is said when it starts
+                reason = foreseen.reason
+                job.estimate_ns = foreseen.estimate_ns + foreseen.margin_ns
+                job.estimate_source = foreseen.estimate_source
+                state.touch(job)
+            claims_book.make(state, job, entries, reason=reason)
+            return
+        self._leave(job)
+        tier = _MAIN if kind is _ALLOCATE else _IN_GAP
+        self._session.started += statement.commit(job, kind, tier, foreseen)
+        placed(state, job)
+        job.last_tier = tier
+
+    def ahead(self, job: Job, at_ns: int, run_ns: int) -> Held | None:
+        """Where a job would be placed once all that is expected to end by a moment has ended, beside
+        what is placed now; none: it would not fit.
+        """
+        statement = Statement(self._state)
+        for end_ns, holder, _ in self._futures.releases():
+            if end_ns > at_ns:
+                break
+            give_back(statement, holder)
+        shut = self._shut(at_ns, run_ns)
+        refusal = place_job(self._state, statement, job)
+        held = _cards(statement)
+        statement.discard()
+        self._reopen(shut)
+        return held if refusal is None else None
+
+    def _shut(self, at_ns: int, run_ns: int) -> list[Node]:
+        """Close the nodes on which a run would go on into a reservation that lies ahead."""
+        state = self._state
+        shut = []
+        for window in self._windows:
+            if at_ns < window.to_ns and window.from_ns < at_ns + run_ns:
+                for name in window.nodes:
+                    node = state.nodes[state.node_by_name[name]]
+                    if node.is_open:
+                        node.is_open = False
+                        state.indexes.nodes.update(node)
+                        shut.append(node)
+        return shut
+
+    def _reopen(self, shut: list[Node]) -> None:
+        for node in shut:
+            node.is_open = True
+            self._state.indexes.nodes.update(node)
+
+    def _leave(self, job: Job) -> None:
+        """The job stands in line no more, nor is anything reserved for it."""
+        session, state = self._session, self._state
+        if job is session.lone:
+            session.lone = None
+        else:
+            waiting = state.indexes.inqueue
+            assert isinstance(waiting, TimedWaiting)
+            waiting.remove(job)
+            self._futures.leave(waiting.left.pop())
+        if state.bookings:
+            bookings.drop(state, job.seq)
+
+
+def give_back(statement: Statement, holder: HolderKey) -> None:
+    """See a holder's cards as free, unless it is a claim."""
+    seq, index, attempt = holder
+    job = statement.state.jobs[seq]
+    pod = job.pods.get(index) if job.pods else None
+    if pod is not None and pod.attempt == attempt:
+        statement.give_back(pod)
+
+
+def _cards(statement: Statement) -> Held:
+    """Cards by node of the pods placed in a statement."""
+    held: Held = {}
+    for role, _, node, union, *_ in statement.operations:
+        if role >= 0 and union:
+            held[node.index] = held.get(node.index, 0) + union.bit_count()
+    return held
+
+
+def allocate(session: Session) -> None:
+    """Start who is first in line, and reserve for those who cannot start."""
+    state = session.state
+    futures, timing = state.indexes.futures, state.policy.timing
+    waiting = state.indexes.inqueue
+    assert futures is not None and timing is not None and isinstance(waiting, TimedWaiting)
+    session.offer_gaps = None
+    windows: Sequence[ReservationRequested] = ()
+    if state.reservations:
+        windows = ahead_of(state)
+    starts = Starts(session, futures, windows)
+    lone = session.lone
+    is_pool = len(state.nodes) == 1 and not windows
+    settle(state, futures, is_pool)
+    planner: Pool | Gaps
+    if is_pool and not futures.odd_count and (lone is None or cards_of(lone) >= 0):
+        planner = Pool(state, futures, timing, starts)
+    else:
+        planner = Gaps(state, futures, timing, starts, windows)
+    is_called = True
+    if lone is not None:
+        fits = planner.fits(lone)
+        if fits and timing.reserve < RESERVE_ALL and not futures.lines:
+            if planner.start_lone(lone):
+                return
+        stirred = state.stirred
+        session.line_lone()
+        state.stirred = stirred
+        is_called = fits
+    if state.policy.settings.passes == "fitting" and not state.stirred:
+        if lone is None or not is_called:
+            return
+    if waiting.came:
+        settle(state, futures, is_pool)
+    if is_pool and futures.odd_count and isinstance(planner, Pool):
+        planner = Gaps(state, futures, timing, starts, windows)
+    if futures.lines or state.bookings:
+        planner.walk()
+        session.offer_gaps = planner.scan
+    state.stirred = 0
+
+
+def scan(session: Session) -> None:
+    """Offer the gaps to those behind."""
+    timing = session.state.policy.timing
+    if session.offer_gaps is not None and timing is not None and timing.scans:
+        session.offer_gaps()
+
+
+def ahead_of(state: State) -> list[ReservationRequested]:
+    """Reservations of nodes that have not begun, by their begin and name."""
+    found = [r for r in state.reservations.values() if r.from_ns > state.clock_ns and r.nodes]
+    return sorted(found, key=lambda r: (r.from_ns, r.reservation))
+
+
+def settle(state: State, futures: Futures, is_pool: bool) -> None:
+    """Let who came stand in line and who left leave it, and look again at what was learnt.
+
+    `is_pool`: counts of cards decide, if nobody asks for more than cards.
+    """
+    waiting, timing = state.indexes.inqueue, state.policy.timing
+    assert isinstance(waiting, TimedWaiting) and timing is not None
+    has_left = bool(waiting.left)
+    for key in waiting.left:
+        futures.leave(key)
+    waiting.left.clear()
+    came = list(waiting.came.items())
+    waiting.came.clear()
+    books = timing.reserve >= RESERVE_ALL
+    by_kind = not is_pool or futures.odd_count > 0
+    if not (came or has_left or futures.is_stale or books or by_kind is not futures.by_kind):
+        return
+    for key, job in came:
+        futures.stand(job, job.queue if state.policy.queue_order else 0, cards_of(job))
+        if books and job.seq not in state.bookings:
+            futures.unbooked[key] = None
+    by_kind = not is_pool or futures.odd_count > 0
+    if timing.scans:
+        newcomers = [key for key, _ in came]
+        if by_kind is not futures.by_kind:
+            futures.clear_bench(estimates.lane_count(state), by_kind)
+            newcomers = futures.keys()
+        for key in newcomers:
+            job = state.jobs[key[-1]]
+            if takes_part(state, job):
+                _seat(state, futures, job, key)
+        for who in futures.take_stale():
+            if isinstance(who, int):
+                _price(state, futures, who)
+            else:
+                _seat(state, futures, state.jobs[who[-1]], who)
+    if books and (has_left or futures.book is None):
+        kept = [seq for seq in state.bookings if is_standing(state, seq)]
+        if len(kept) < len(state.bookings):
+            bookings.keep_only(state, kept)
+            futures.book = None
+            state.stirred |= FREED
+
+
+def _seat(state: State, futures: Futures, job: Job, key: Key) -> None:
+    """Let a job be offered gaps, as it is judged now."""
+    learns = estimates.learns(state)
+    names = estimates.rows_of(state, job) if learns else ()
+    if not futures.by_kind:
+        row_of = futures.cards_of(key)
+    elif estimates.is_learnt(state, job):
+        row_of = futures.kind_of((job.shape, job.look, names))
+        if not futures.has_price(row_of):
+            _price(state, futures, row_of)
+        futures.sit(key, row_of, (), ())
+        return
+    else:
+        row_of = futures.kind_of((job.shape, job.look, ()))
+    rows = estimates.depended_on(state, names) if learns else ()
+    futures.sit(key, row_of, estimates.lanes(state, job), rows)
+
+
+def _price(state: State, futures: Futures, kind: int) -> None:
+    """Make the lanes of a kind of jobs anew."""
+    names = futures.names_of(kind)
+    lanes = estimates.learnt_lanes(state, names)
+    futures.price(kind, lanes, estimates.depended_on(state, names))
+
+
+def is_standing(state: State, seq: int) -> bool:
+    """Whether a job is known and stands in line."""
+    job = state.jobs.get(seq)
+    return job is not None and job.key is not None
+
+
+def takes_part(state: State, job: Job) -> bool:
+    """Whether gaps may be offered to the job: its owner and its queue agree to that."""
+    return (
+        job.request.backfill is not BackfillPreference.REFUSE
+        and state.queues[job.queue].config.backfill is not Tri.NO
+    )
+
+
+def cards_of(job: Job) -> int:
+    """Cards that a waiting job asks for, if it asks for nothing else and starts whole; else -1."""
+    shape = job.shape
+    if shape.is_guided:
+        return -1
+    cards = 0
+    for role, one in zip(job.roles, shape.shapes, strict=True):
+        if not one.cards or one.cpu or one.memory or not one.is_plain:
+            return -1
+        cards += one.cards * role.pending()
+    return cards if shape.fresh_total >= sum(role.replicas for role in job.roles) else -1

@@ -1,0 +1,299 @@
+"""What is expected of the future: who ends when, who waits in which order, who is booked for when.
+
+Derived, and only there for policies that plan with run times. Module `estimates` says what to
+expect of a job; this one keeps it in order.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+
+from ganger.streams.kernel.entities import Job, Key, Pod
+from ganger.streams.kernel.horizon.bench import Bench
+from ganger.streams.kernel.horizon.book import Book
+from ganger.streams.kernel.horizon.ends import Ends
+from ganger.streams.kernel.horizon.steps import FOREVER
+from ganger.streams.kernel.resources import JobShape
+
+HolderKey = tuple[int, int, int]
+"""Job, pod, attempt; of a claim: job, -1, 0."""
+
+_ATTEMPT_BITS = 31
+"""Pod and attempt are one number where releases are kept in order."""
+
+Kind = tuple[JobShape, int, tuple[str, ...]]
+"""Job shape, look, and names of what is known of the runs of such jobs, if that alone gives their
+lanes."""
+
+Learner = Key | int
+"""Whose lanes are made of what is known: a job, by its key, or a kind, by its number."""
+
+_KINDS_MAX = 1024
+"""Kinds that are numbered before those of which nobody sits are forgotten."""
+
+Lanes = tuple[int, ...]
+"""What a job is judged by in a gap, in ns; `FOREVER` where nothing is known."""
+
+
+class Futures:
+    """What is expected of a cell.
+
+    Attributes:
+        ends: when cards come free, of attempts and claims that are expected to end.
+        lines: keys of the waiting jobs in order, by queue, or all in line 0.
+        bench: those of them that gaps are offered to, by cards or `by_kind`.
+        book: bookings of all that wait, under conservative backfill on cards that are all alike.
+        unbooked: keys of waiting jobs without a booking, under conservative backfill.
+        held: cards of those who are expected to end.
+        held_until: the sum of their ends, each as often as it has cards.
+        odd_count: jobs that wait and ask for more than cards, so that counts do not decide.
+    """
+
+    __slots__ = (
+        "_by_row",
+        "_expected",
+        "_kinds",
+        "_kinds_max",
+        "_last_kind",
+        "_numbers",
+        "_queued",
+        "_rows",
+        "_stale",
+        "bench",
+        "book",
+        "by_kind",
+        "ends",
+        "held",
+        "held_until",
+        "lines",
+        "odd_count",
+        "unbooked",
+        "woken",
+    )
+
+    def __init__(self, lane_count: int) -> None:
+        """Nothing runs, nobody waits."""
+        self.ends = Ends()
+        self.held = self.held_until = 0
+        self.lines: dict[int, list[Key]] = {}  # none is empty
+        self.bench = Bench(lane_count)
+        self.book: Book | None = None
+        self.odd_count = 0
+        self.unbooked: dict[Key, None] = {}
+        self.woken = (-1, -1)  # the booking, by start and job, that a timer was set for last
+        self._expected: dict[HolderKey, tuple[int, int]] = {}  # end, cards
+        self._queued: dict[Key, tuple[int, int]] = {}  # the line that a key stands in, and cards
+        self.by_kind = False
+        self._kinds: dict[int, Kind] = {}
+        self._numbers: dict[Kind, int] = {}
+        self._last_kind = 0
+        self._kinds_max = _KINDS_MAX
+        self._rows: dict[Learner, tuple[str, ...]] = {}  # what its lanes depend on
+        self._by_row: dict[str, dict[Learner, None]] = {}
+        self._stale: dict[str, None] = {}  # rows that have changed since lanes were made of them
+
+    # ---- who ends when --------------------------------------------------------------------------
+
+    def expect(self, holder: HolderKey, end_ns: int, cards: int) -> None:
+        """A holder of cards is expected to end then; `FOREVER`: not at all."""
+        assert holder not in self._expected, holder
+        self._expected[holder] = (end_ns, cards)
+        if end_ns < FOREVER:
+            self.ends.add(end_ns, holder[0], _number(holder), cards)
+            self.held += cards
+            self.held_until += cards * end_ns
+
+    def forget(self, holder: HolderKey) -> tuple[int, int] | None:
+        """It has ended. When it was expected to, and the cards it held; none if it is unknown."""
+        found = self._expected.pop(holder, None)
+        if found is not None and found[0] < FOREVER:
+            end_ns, cards = found
+            self.ends.remove(end_ns, holder[0], _number(holder), cards)
+            self.held -= cards
+            self.held_until -= cards * end_ns
+        return found
+
+    def expected(self, holder: HolderKey) -> tuple[int, int] | None:
+        """Its expected end, and the cards that it will free then."""
+        return self._expected.get(holder)
+
+    def holders(self) -> Iterator[tuple[HolderKey, int, int]]:
+        """Who holds cards, until when, and how many; in no order that means anything."""
+        for holder, (end_ns, cards) in self._expected.items():
+            yield holder, end_ns, cards
+
+    def lasting(self) -> int:
+        """Cards of those who are not expected to end."""
+        return sum(cards for end_ns, cards in self._expected.values() if end_ns >= FOREVER)
+
+    def releases(self) -> Iterator[tuple[int, HolderKey, int]]:
+        """Who is expected to end when, and the cards that come free, ascending by time."""
+        for end_ns, job, number, cards in self.ends.releases:
+            yield end_ns, (job, *_parts(number)), cards
+
+    def due(self, now_ns: int) -> list[HolderKey]:
+        """Who is expected to end now or earlier, in that order."""
+        releases = self.ends.releases
+        if not releases or releases[0][0] > now_ns:
+            return []
+        holders = []
+        for end_ns, holder, _ in self.releases():
+            if end_ns > now_ns:
+                break
+            holders.append(holder)
+        return holders
+
+    # ---- who waits ------------------------------------------------------------------------------
+
+    def stand(self, job: Job, line: int, cards: int) -> None:
+        """A job waits. `cards`: that it asks for, and nothing else; -1: it asks for more."""
+        key = job.key
+        assert key is not None, job.seq
+        keys = self.lines.get(line)
+        if keys is None:
+            self.lines[line] = [key]
+        elif key > keys[-1]:
+            keys.append(key)
+        else:
+            insort(keys, key)
+        self._queued[key] = (line, cards)
+        if cards < 0:
+            self.odd_count += 1
+
+    def kind_of(self, kind: Kind) -> int:
+        """A number for jobs that nothing here can tell apart: the same for all of them."""
+        number = self._numbers.get(kind)
+        if number is None:
+            if len(self._kinds) >= self._kinds_max:
+                self._forget_kinds()
+            self._last_kind += 1
+            number = self._numbers[kind] = self._last_kind
+            self._kinds[number] = kind
+        return number
+
+    def _forget_kinds(self) -> None:
+        """Drop the numbers of kinds of which nobody sits any more."""
+        kept = dict.fromkeys(self.bench.kinds())
+        gone = [number for number in self._kinds if number not in kept]
+        self.bench.forget_prices(gone)
+        for number in gone:
+            del self._numbers[self._kinds.pop(number)]
+            self._unlist(number)
+        self._kinds_max = max(_KINDS_MAX, 2 * len(self._kinds))
+
+    def shape_of(self, number: int) -> JobShape:
+        """What jobs of a kind ask for."""
+        return self._kinds[number][0]
+
+    def names_of(self, number: int) -> tuple[str, ...]:
+        """What is known that the lanes of a kind are made of, the narrowest first."""
+        return self._kinds[number][2]
+
+    def clear_bench(self, lane_count: int, by_kind: bool) -> None:
+        """Nobody sits; who sits from now on does so by kind, or by cards."""
+        self.bench = Bench(lane_count)
+        self.by_kind = by_kind
+        self._rows.clear()
+        self._by_row.clear()
+        self._stale.clear()
+        self._kinds.clear()
+        self._numbers.clear()
+
+    def keys(self) -> list[Key]:
+        """Places of all that stand in line."""
+        return list(self._queued)
+
+    def sit(self, key: Key, row_of: int, lanes: Lanes, rows: tuple[str, ...]) -> None:
+        """Gaps are offered to it, by these lanes. `row_of`: its cards, or its kind; `rows`: what is
+        known that the lanes depend on.
+        """
+        if key in self.bench:
+            self._unlist(key)
+            self.bench.change(key, lanes)
+        else:
+            self.bench.add(key, row_of, lanes)
+        if rows:
+            self._list(key, rows)
+
+    def price(self, number: int, lanes: Lanes, rows: tuple[str, ...]) -> None:
+        """These are the lanes of all that are of a kind; they depend on what is known in `rows`."""
+        self._unlist(number)
+        self.bench.price(number, lanes)
+        self._list(number, rows)
+
+    def has_price(self, number: int) -> bool:
+        """Whether lanes of a kind are known."""
+        return number in self._rows
+
+    def _list(self, who: Learner, rows: tuple[str, ...]) -> None:
+        self._rows[who] = rows
+        for row in rows:
+            self._by_row.setdefault(row, {})[who] = None
+
+    def _unlist(self, who: Learner) -> None:
+        for row in self._rows.pop(who, ()):
+            listed = self._by_row[row]
+            del listed[who]
+            if not listed:
+                del self._by_row[row]
+
+    def leave(self, key: Key) -> None:
+        """It waits no more."""
+        line, cards = self._queued.pop(key)
+        keys = self.lines[line]
+        del keys[bisect_left(keys, key)]
+        if not keys:
+            del self.lines[line]
+        if cards < 0:
+            self.odd_count -= 1
+        self.unbooked.pop(key, None)
+        if key in self.bench:
+            self.bench.remove(key)
+        if key in self._rows:
+            self._unlist(key)
+
+    def learnt(self, row: str) -> None:
+        """What was known of such jobs has changed: lanes made of it must be made anew."""
+        if row in self._by_row:
+            self._stale[row] = None
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether lanes must be made anew."""
+        return bool(self._stale)
+
+    def take_stale(self) -> list[Learner]:
+        """Jobs, by key, and kinds, by number, whose lanes must be made anew; each once."""
+        if not self._stale:
+            return []
+        found = dict.fromkeys([who for row in self._stale for who in self._by_row.get(row, ())])
+        self._stale.clear()
+        return list(found)
+
+    def cards_of(self, key: Key) -> int:
+        """Cards that a waiting job asks for; -1: it asks for more than cards."""
+        return self._queued[key][1]
+
+    def first(self) -> Key | None:
+        """Who stands first in line 0."""
+        keys = self.lines.get(0)
+        return keys[0] if keys else None
+
+    def overdue(self, now_ns: int) -> HolderKey | None:
+        """The first who was expected to end before now."""
+        releases = self.ends.releases
+        if not releases or releases[0][0] >= now_ns:
+            return None
+        _, job, number, _ = releases[0]
+        return (job, *_parts(number))
+
+    def has_waiting(self) -> bool:
+        """Whether anybody stands in line."""
+        return bool(self.lines)
+
+
+def _number(holder: HolderKey) -> int:
+    return holder[1] << _ATTEMPT_BITS | holder[2]
+
+
+def _parts(number: int) -> tuple[int, int]:
+    return number >> _ATTEMPT_BITS, number & (1 << _ATTEMPT_BITS) - 1

@@ -1,0 +1,257 @@
+"""Jobs that take from others: which may, in which order, and what follows when they do."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from ganger.schemas.enums import Tri
+from ganger.schemas.reasons import Reason
+from ganger.streams.kernel import claims_book, progress, quota
+from ganger.streams.kernel.candidates import Hunt, Pool, Solution, is_starving
+from ganger.streams.kernel.entities import ENDED, Group, Job, Key, Queue, Taker
+from ganger.streams.kernel.evictions import Cause, evict_for, grace_ns, warn
+from ganger.streams.kernel.gangs import counts_of, needed
+from ganger.streams.kernel.lines import line_up, step_out
+from ganger.streams.kernel.quota_tree import dues
+from ganger.streams.kernel.resources import CARDS
+from ganger.streams.kernel.session import Session
+from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.statement import Place, Statement
+from ganger.streams.kernel.waiting import Waiting
+
+_NO = Tri.NO
+_MAY = Reason.UNKNOWN
+
+
+class Solve(Protocol):
+    """Finds the solution for a job, or none; changes nothing."""
+
+    def __call__(
+        self, state: State, taker: Taker, hunt: Hunt, pool: Pool, place: Place
+    ) -> Solution | None: ...
+
+
+@dataclass(slots=True)
+class _Alikes:
+    """Look-alikes of one queue that have not been tried, in order, listed as far as needed."""
+
+    keys: list[Key]
+    group: Group | None  # none: there are no more
+    last: Key = ()  # tried last
+
+    def first(self, waiting: Waiting) -> Key | None:
+        """The first of them; none: all were tried."""
+        if not self.keys and self.group is not None:
+            self.keys = [key for key in waiting.members(self.group) if key > self.last]
+            self.group = None
+        return self.keys[0] if self.keys else None
+
+    def close(self) -> None:
+        """Try no more of them."""
+        self.keys = []
+        self.group = None
+
+
+class Takers:
+    """Waiting jobs that may take from others: queues by their order, jobs by theirs, look-alikes
+    of one that found nobody left out. `depth` bounds the jobs per queue that are tried in vain.
+    """
+
+    def __init__(self, session: Session, hunt: Hunt) -> None:
+        session.line_lone()
+        self._state = session.state
+        self._hunt = hunt
+        self._waiting = self._state.indexes.inqueue
+        self._lines: dict[int, list[_Alikes]] = {}  # by queue
+        for queue, key, group in self._waiting.heads() if self._may_any() else ():
+            self._lines.setdefault(queue, []).append(_Alikes([key], group))
+        self._tries = dict.fromkeys(self._lines, hunt.depth)
+        self._keys: dict[int, tuple[tuple[int, ...], ...]] = {}  # places of queues
+        self._current = _Alikes([], None)
+        self._queue = -1  # of the latest taker
+
+    def _may_any(self) -> bool:
+        """Whether anybody may take at all: whoever preempts needs somebody of lower priority, who
+        reclaims another queue. A quick no for cells that know no such thing.
+        """
+        indexes = self._state.indexes
+        if self._hunt.is_across or not self._hunt.by_priority:
+            return not self._hunt.is_across or len(indexes.least_priority) > 1
+        least = indexes.least_priority
+        return any(most > least[queue] for queue, most in indexes.most_priority.items())
+
+    def __iter__(self) -> Iterator[Taker]:
+        while self._lines:
+            index = min(self._lines, key=self._queue_key)
+            taker = self._next(self._state.queues[index])
+            if taker is None:
+                del self._lines[index]
+            else:
+                self._queue = index
+                yield taker
+
+    def pass_over(self) -> None:
+        """The latest taker found nobody: nor will its look-alikes, none of which goes before it."""
+        self._current.close()
+        self._tries[self._queue] -= 1
+
+    def reorder(self) -> None:
+        """The latest taker took: queues have other places now."""
+        self._keys.clear()
+
+    def _queue_key(self, index: int) -> tuple[tuple[int, ...], ...]:
+        """Place of a queue in the order down the tree."""
+        key = self._keys.get(index)
+        if key is None:
+            state = self._state
+            levels = reversed(state.queues[index].chain)
+            key = tuple([(*_key_of(state, level), level.index) for level in levels])
+            self._keys[index] = key
+        return key
+
+    def _next(self, queue: Queue) -> Taker | None:
+        """The first job of a queue that may take; none: no more."""
+        state, hunt = self._state, self._hunt
+        if hunt.is_across and any(
+            isinstance(vote(state, queue), Refusal) for vote in state.policy.overused
+        ):
+            return None
+        lines = self._lines[queue.index]
+        while self._tries[queue.index] > 0:
+            lines[:] = [line for line in lines if line.first(self._waiting) is not None]
+            if not lines:
+                return None
+            line = min(lines, key=lambda line: line.keys[0])
+            line.last = line.keys.pop(0)
+            job = state.jobs[line.last[-1]]
+            state.indexes.placing = []  # what was tried before is no more
+            if why_not(state, job, hunt) is not _MAY:
+                continue
+            taker = Taker(job, needed(job))
+            if hunt.is_across and any(
+                rule(state, queue, taker) for rule in state.policy.preemptive
+            ):
+                line.close()
+                continue
+            self._current = line
+            return taker
+        return None
+
+
+def _key_of(state: State, queue: Queue) -> tuple[int, ...]:
+    key: tuple[int, ...] = ()
+    for hook in state.policy.queue_order:
+        key += hook(state, queue, False)
+    return key
+
+
+def why_not(state: State, job: Job, hunt: Hunt) -> Reason:
+    """Why a waiting job may not take from others, its queue's due aside; `UNKNOWN`: it may."""
+    request = job.request
+    named = state.policy.classes.get(request.priority_class)
+    if request.preempts is _NO or (named is not None and not named.preempts):
+        return Reason.NEVER_PREEMPTS
+    least = state.indexes.least_priority.get(job.queue, job.priority)
+    if hunt.by_priority and not hunt.is_across and job.priority <= least:
+        return Reason.NOT_LOWER_PRIORITY  # nobody's is below its own
+    if not is_starving(state, job):
+        return Reason.NOT_STARVING
+    counts = needed(job)
+    if any(n and role.preempts is _NO for n, role in zip(counts, job.shape.roles, strict=True)):
+        return Reason.NEVER_PREEMPTS
+    counted = counts_of(job, state.claims.get(job.seq))
+    if not all(test(state, job, counted) for test in state.policy.job_valid):
+        return Reason.GANG_BELOW_MINIMUM
+    return _MAY
+
+
+def run_hunt(session: Session, hunt: Hunt, solve: Solve, place: Place) -> None:
+    """Let waiting jobs take until none is left that finds victims."""
+    state = session.state
+    takers = Takers(session, hunt)
+    pool: Pool | None = None
+    is_vain = True
+    gone = Statement(state)  # attempts that leave, for others or for whatever reason
+    for taker in takers:
+        if pool is None:
+            pool = Pool(state, hunt)
+            for pod in pool.leaving:
+                gone.give_back(pod)
+        solution = solve(state, taker, hunt, pool, place)
+        if solution is None:
+            takers.pass_over()
+            continue
+        take(session, hunt, taker.job, solution)
+        takers.reorder()
+        for victim in solution.victims:
+            gone.give_back(victim.pod)
+            pool.leaving.append(victim.pod)
+        for seq in dict.fromkeys([victim.job.seq for victim in solution.victims]):
+            pool.renew(state.jobs[seq])
+        is_vain = False
+    gone.return_all()
+    if pool is not None and is_vain and not hunt.is_across and hunt.by_priority:
+        recount_priorities(state)
+
+
+def recount_priorities(state: State) -> None:
+    """The least and greatest priority that a job of each queue has. O(jobs)."""
+    state.indexes.least_priority = {}
+    state.indexes.most_priority = {}
+    for job in state.jobs.values():
+        if job.phase not in ENDED:
+            quota.rank(state, job)
+
+
+def take(session: Session, hunt: Hunt, job: Job, solution: Solution) -> None:
+    """Tell the victims to leave and claim their places. Spends the eviction rights of all."""
+    state = session.state
+    victims = solution.victims
+    jobs: dict[int, Job] = {job.seq: job}
+    for victim in victims:
+        jobs[victim.job.seq] = victim.job
+    for one in jobs.values():
+        step_out(state, one)
+    until_ns = state.now_ns + _evict(state, hunt, job, solution)
+    for one in jobs.values() if victims else ():
+        progress.spend(state, one, by=job)
+    keys = tuple([(v.pod.job, v.pod.index, v.pod.attempt) for v in victims])
+    claims_book.make(state, job, solution.entries, keys, until_ns, rule=hunt.rule)
+    for one in jobs.values():
+        state.touch(one)
+        line_up(state, one)
+    session.evicted += len(victims)
+    session.has_taken = True
+
+
+def _due(state: State, job: Job) -> int:
+    """Milli-cards that the queue of a job is due."""
+    return dues(state).amounts.get(job.queue, {}).get(CARDS, 0)
+
+
+def _evict(state: State, hunt: Hunt, job: Job, solution: Solution) -> int:
+    """Say the evictions. Returns how long in ns the claim must be able to wait."""
+    settings = state.policy.settings
+    shapes = job.shape.shapes
+    asked = sum([shapes[entry.role].cards_milli for entry in solution.entries])
+    free = max(0, state.total[CARDS] - state.used[CARDS])
+    grace = 0
+    for order, victim in enumerate(solution.victims, 1):
+        cause = Cause(
+            hunt.reason,
+            asked,
+            free,
+            _due(state, victim.job) if hunt.is_across else 0,
+            job.request.job,
+            state.queues[job.queue].config.queue,
+            hunt.rule,
+            order,
+            solution.considered,
+        )
+        wait = grace_ns(state, victim.job, victim.pod)
+        grace = max(grace, wait)
+        if wait:
+            warn(state, victim.job, victim.pod, cause, state.now_ns + wait)
+        else:
+            evict_for(state, victim.job, victim.pod, cause)
+    return max(settings.claim_ns, grace + settings.start_timeout_ns)
