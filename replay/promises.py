@@ -229,17 +229,19 @@ class PromiseCheck:
     ) -> None:
         """A reservation, made or said anew.
 
-        All that one record says of a job belongs together and replaces what was said before.
+        What is said of a job's nodes one after the other replaces what was said before; the first
+        of them has a count of pods.
+
         `late`: to keep what was promised before, where it is moved back; none: no need.
         """
-        job, node = decision.job, decision.node
-        old = renewed.get(job)
-        if old is None:
-            old = renewed[job] = self._booked.pop(job, {})
+        job = decision.job
+        if decision.count or job not in renewed:
+            renewed[job] = self._booked.pop(job, {})
+        old = renewed[job]
         booked = _Booked(decision.start_ns, decision.until_ns or FOREVER, decision.asked)
-        self._booked.setdefault(job, {})[node] = booked
+        self._booked.setdefault(job, {})[decision.node] = booked
         if late is not None and old and booked.start_ns > min(o.start_ns for o in old.values()):
-            late[job] = old
+            late.setdefault(job, old)
 
     # ---- the proof -------------------------------------------------------------------------------
 

@@ -140,7 +140,8 @@ class QuotaTree:
         for pod in (job.pods or {}).values():
             if job.shape.roles[pod.index % len(job.roles)].preemptable is Tri.NO:
                 return False
-            if pod.protected_until_ns > state.now_ns:
+            # one that was placed in this very cycle has not had its start yet
+            if pod.protected_until_ns > state.now_ns or pod.allocated_seq == state.cause:
                 self.has_protected = True
                 return False
         return True

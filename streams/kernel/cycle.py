@@ -13,6 +13,7 @@ from ganger.streams.kernel.actions import (
     shuffle,
     stale,
     timed,
+    yielding,
 )
 from ganger.streams.kernel.decide import say_cycle_closed
 from ganger.streams.kernel.digest import seal
@@ -44,7 +45,12 @@ def _backfill_timed(session: Session) -> None:
     timed.scan(session)
 
 
-TIMED_ACTIONS = {**ACTIONS, "allocate": timed.allocate, "backfill": _backfill_timed}
+TIMED_ACTIONS = {
+    **ACTIONS,
+    "allocate": timed.allocate,
+    "backfill": _backfill_timed,
+    "yielding": yielding.run,
+}
 """The same under policies that plan with run times."""
 
 
@@ -54,7 +60,11 @@ def run_cycle(state: State) -> None:
         refresh(state)
     is_quiet = _is_quiet(state)
     indexes = state.indexes
-    if indexes.is_idle() and not (state.claims or indexes.stale) and is_quiet:
+    rests = indexes.futures is not None and indexes.futures.resting
+    is_vain = is_quiet or not (
+        indexes.inqueue.limited or indexes.gate.limited or state.policy.victim
+    )
+    if indexes.is_idle() and not (state.claims or indexes.stale or rests) and is_vain:
         # no action would find anything to do
         say_cycle_closed(state, 0, 0, seal(state))
         return

@@ -169,6 +169,17 @@ def say_placed(
     )
 
 
+class Terms(NamedTuple):
+    """What a job in a gap has to expect."""
+
+    protect_ns: int  # for how long it is nobody's victim once it runs
+    hold_ns: int  # how long it keeps its cards, as likely as not
+    risk_milli: int  # probability of having to make way
+    idle: IdleClass  # of the cards
+    for_job: str  # for whom it will be suspended
+    for_seq: int  # of that job; -1 = none
+
+
 class Foreseen(NamedTuple):
     """What a placement counted with, of time."""
 
@@ -180,6 +191,7 @@ class Foreseen(NamedTuple):
     estimate_ns: int  # how long the pod is expected to run; 0 = nothing is known
     estimate_source: Estimates
     margin_ns: int
+    terms: Terms | None = None  # of a job in a gap that may have to make way
 
 
 def say_foreseen(
@@ -193,7 +205,10 @@ def say_foreseen(
     foreseen: Foreseen,
 ) -> None:
     """The same under a policy that plans with run times."""
-    reason, asked, left, limit, start_ns, estimate_ns, source, margin_ns = foreseen
+    reason, asked, left, limit, start_ns, estimate_ns, source, margin_ns, terms = foreseen
+    if terms is not None:
+        _say_lent(state, kind, job, role, pod, node, free, foreseen, terms)
+        return
     shape = pod.shape
     say(
         state,
@@ -234,6 +249,57 @@ def say_foreseen(
         ),
         _foreseen_body,
     )
+
+
+def _say_lent(
+    state: State,
+    kind: DecisionKind,
+    job: Job,
+    role: str,
+    pod: Pod,
+    node: str,
+    free: int,
+    foreseen: Foreseen,
+    terms: Terms,
+) -> None:
+    """The same of a pod in a gap that may have to make way."""
+    shape = pod.shape
+    decision = Decision(
+        state.cell,
+        state.cause,
+        state.decision_index,
+        state.now_ns,
+        kind,
+        job.request.job,
+        role,
+        pod.index,
+        pod.attempt,
+        node,
+        spans(pod.mask) if pod.mask else _NO_CARDS,
+        pod.card_milli,
+        pod.card_memory,
+        pod.tier,
+        0,
+        terms.for_job,
+        foreseen.reason,
+        foreseen.asked or shape.cards_milli,
+        foreseen.free or free,
+        foreseen.limit,
+        state.policy.digest,
+        0,
+        0,
+        0,
+        b"",
+        start_ns=foreseen.start_ns,
+        estimate_ns=foreseen.estimate_ns,
+        estimate_source=foreseen.estimate_source,
+        margin_ns=foreseen.margin_ns,
+        protect_ns=terms.protect_ns,
+        hold_ns=terms.hold_ns,
+        risk_milli=terms.risk_milli,
+        idle=terms.idle,
+    )
+    say(state, decision)
 
 
 def say_promised(

@@ -192,6 +192,7 @@ def rebuild_timers(state: State) -> None:
                 due = job.waiting_since_ns + action.timeout_ns
                 if due > state.clock_ns:
                     timers.at(due, Wake.JOB_PENDING, job.seq)
+        estimates.watch_limits(state, job)
         for pod in (job.pods or {}).values():
             if pod.phase is Phase.ALLOCATED:
                 due = pod.allocated_ns + state.policy.settings.start_timeout_ns

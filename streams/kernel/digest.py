@@ -104,6 +104,8 @@ def _pod_facts(pod: Pod) -> bytes:
         facts += b"time" + _pack_time(
             pod.expect_ns, pod.protect_ns, pod.for_job, pod.suspended_ns, pod.ran_ns
         )
+    if pod.earlier_ns:
+        facts += b"earlier" + _pack_times(pod.earlier_ns, 0)
     return facts
 
 
@@ -173,20 +175,26 @@ def _job_facts(job: Job) -> bytes:
                 job.stale_since_ns,
             )
         )
-    if job.admitted_ns or job.waiting_since_ns or job.wishes:
-        facts += _encode(("own", job.admitted_ns, job.waiting_since_ns, job.wishes))
-    if job.estimate_ns or job.promise or job.credit or job.lost_milli_ns:
-        facts += _encode(
-            (
-                "time",
-                job.estimate_ns,
-                job.estimate_source,
-                job.promise,
-                job.credit,
-                job.lost_milli_ns,
-            )
+    if job.admitted_ns or job.waiting_since_ns or job.wishes or job.restarted_seq:
+        own = (job.admitted_ns, job.waiting_since_ns, job.wishes, job.restarted_seq)
+        facts += _encode(("own", own))
+    return facts + _time_facts(job)
+
+
+def _time_facts(job: Job) -> bytes:
+    """What only jobs have that were planned with in time."""
+    if not (job.estimate_ns or job.promise or job.credit or job.lost_milli_ns):
+        return b""
+    return _encode(
+        (
+            "time",
+            job.estimate_ns,
+            job.estimate_source,
+            job.promise,
+            job.credit,
+            job.lost_milli_ns,
         )
-    return facts
+    )
 
 
 def _booking_facts(booking: Booking) -> bytes:

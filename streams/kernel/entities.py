@@ -70,6 +70,7 @@ class Pod:
     for_job: int = -1  # seq of the job for which it will be suspended; -1 = none
     suspended_ns: int = 0  # since then; 0 = not
     ran_ns: int = 0  # before it was last suspended
+    earlier_ns: int = 0  # former attempts of its pod ran, from whose checkpoint it goes on
     is_untold: bool = False  # ended, or told with its job
     term: int = 0
     is_dirty: bool = False
@@ -202,6 +203,7 @@ class Job:
     stale_since_ns: int = 0  # below its minimum since then; 0 = not
     admitted_ns: int = 0  # when, if an admission that is not used expires
     waiting_since_ns: int = 0  # last began to wait with no pod placed; 0 = no action asks for it
+    restarted_seq: int = 0  # cause of its last restart; 0 = none
     # estimate, time limit, preference and risk as updates left them; () = as submitted
     wishes: tuple[int, ...] = ()
     estimate_ns: int = 0  # run time that was counted with last; 0 = as its request says

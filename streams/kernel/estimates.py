@@ -7,20 +7,23 @@ waits (`judge` of backfill) and for one that runs (`expect`).
 
 from typing import NamedTuple
 
-from ganger.schemas.enums import Estimates
+from ganger.schemas.enums import Estimates, LimitAction, Tier
 from ganger.streams.kernel import memory
 from ganger.streams.kernel.entities import Claim, Job, Pod
 from ganger.streams.kernel.foresight import margins, runs
-from ganger.streams.kernel.gangs import is_pending
 from ganger.streams.kernel.futures import Futures, Lanes
+from ganger.streams.kernel.gangs import is_pending
 from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.state import FREED, STIRRED, State
+from ganger.streams.kernel.timers import Wake
 
 MARGIN_SHARE_MILLI = 900
 """With a learnt margin so many of a thousand runs end in time."""
 
 MARGIN_UNKNOWN_MILLI = 500
 """Margin, in thousandths of the estimate, while too few runs are known to learn from."""
+
+_MAIN = Tier.MAIN
 
 _SOURCES = {"declared": Estimates.DECLARED, "exact": Estimates.EXACT}
 
@@ -55,7 +58,9 @@ def of(state: State, job: Job) -> Estimate:
         ns = declared_ns(job)
         if not ns:
             return NOTHING
-        return Estimate(ns, _margin_ns(state, rows_of(state, job), ns), _SOURCES[settings.estimates])
+        return Estimate(
+            ns, _margin_ns(state, rows_of(state, job), ns), _SOURCES[settings.estimates]
+        )
     names = rows_of(state, job)
     row = runs.first_known(memory.get(state, name) for name in names)
     limit = limit_ns(job)
@@ -144,7 +149,7 @@ def expected_end(state: State, job: Job, pod: Pod) -> int:
     run_ns = expected_ns(state, job)
     if run_ns >= FOREVER:
         return FOREVER
-    return (pod.started_ns or pod.allocated_ns) + run_ns
+    return (pod.started_ns or pod.allocated_ns) + max(1, run_ns - pod.ran_ns)
 
 
 def of_run(state: State, job: Job) -> Estimate:
@@ -229,11 +234,36 @@ def note(state: State, futures: Futures, job: Job, pod: Pod) -> None:
     """A pod holds cards from now on, or is expected to end at another time than before."""
     holder = (pod.job, pod.index, pod.attempt)
     before = futures.forget(holder)
+    if not pod.mask and job.shape.shapes[pod.index % len(job.roles)].cards_milli:
+        futures.resting[holder] = None  # suspended: it holds no cards
+        return
+    timing = state.policy.timing
+    if pod.tier is not _MAIN and timing is not None and timing.yields is not None:
+        futures.lent[holder] = None
     end_ns = expected_end(state, job, pod)
     if before is not None and before[0] != end_ns:
         futures.book = None  # to be made anew
     cards = 0 if pod.card_milli else (pod.mask & ~state.nodes[pod.node].claimed_whole).bit_count()
     futures.expect(holder, end_ns, cards)
+
+
+def rests(state: State, futures: Futures, job: Job, pod: Pod) -> None:
+    """An attempt was suspended, at `suspended_ns`: until it goes on its expected end stands still."""
+    end_ns = expected_end(state, job, pod)
+    pod.expect_ns = 0 if end_ns >= FOREVER else max(end_ns, state.now_ns + 1)
+    note(state, futures, job, pod)
+    state.stirred |= STIRRED | FREED
+
+
+def left_ns(pod: Pod) -> int:
+    """How long a suspended attempt is expected to run yet; 0: nobody knows."""
+    return max(1, pod.expect_ns - pod.suspended_ns) if pod.expect_ns else 0
+
+
+def goes_on(state: State, futures: Futures, job: Job, pod: Pod, run_ns: int) -> None:
+    """An attempt holds cards from now on and is expected to run so long yet; 0: nobody knows."""
+    pod.expect_ns = state.now_ns + run_ns if run_ns else 0
+    note(state, futures, job, pod)
 
 
 def note_claim(state: State, futures: Futures, job: Job) -> None:
@@ -272,7 +302,8 @@ def ended(state: State, futures: Futures, job: Job, pod: Pod, has_succeeded: boo
     if futures.book is not None and found is not None:
         futures.book.release(pod.mask.bit_count(), state.now_ns, found[0])
     if has_succeeded and not job.pods and learns(state) and not is_pending(job):
-        learn(state, job, pod.ran_ns + state.now_ns - (pod.started_ns or pod.allocated_ns))
+        ran_ns = state.now_ns - (pod.started_ns or pod.allocated_ns)
+        learn(state, job, pod.earlier_ns + pod.ran_ns + ran_ns)
 
 
 def outlived(state: State, futures: Futures) -> list[Job]:
@@ -283,6 +314,7 @@ def outlived(state: State, futures: Futures) -> list[Job]:
     limits = state.policy.settings.overrun == "limit"
     now_ns = state.clock_ns
     while (holder := futures.overdue(now_ns)) is not None:
+        state.stirred |= STIRRED
         job = state.jobs[holder[0]]
         if holder[1] < 0:
             futures.forget(holder)
@@ -299,6 +331,36 @@ def outlived(state: State, futures: Futures) -> list[Job]:
             if any(e.node == pod.node and e.mask & pod.mask for e in claim.entries):
                 late[seq] = None
     return [state.jobs[seq] for seq in sorted(late)]
+
+
+def over_ns(state: State, job: Job, pod: Pod) -> int:
+    """When an attempt that runs is to be ended for its time limit; 0: it is let run."""
+    limit = job.request.time_limit_ns
+    if not limit or not pod.started_ns or pod.suspended_ns:
+        return 0
+    wish = job.request.on_limit
+    if wish is LimitAction.LET_RUN:
+        return 0
+    if wish is LimitAction.UNKNOWN and not state.policy.settings.end_at_limit:
+        return 0
+    return max(1, pod.started_ns + limit - pod.ran_ns)
+
+
+def watch_limits(state: State, job: Job) -> None:
+    """See that the attempts of a job are ended when their time is over, if they are to be."""
+    for pod in (job.pods or {}).values():
+        at_ns = over_ns(state, job, pod)
+        if at_ns:
+            state.indexes.timers.at(at_ns, Wake.TIME_LIMIT, pod.job, pod.index, pod.attempt)
+
+
+def renewed(state: State, job: Job) -> None:
+    """The job says otherwise how long it runs, or may run."""
+    watch_limits(state, job)
+    futures = state.indexes.futures
+    if futures is not None:
+        for pod in (job.pods or {}).values():
+            note(state, futures, job, pod)
 
 
 def rebuild(state: State) -> None:

@@ -15,12 +15,14 @@ from ganger.streams.kernel.gangs import missing, needed
 from ganger.streams.kernel.lines import line_of
 from ganger.streams.kernel.node_index import holds_extra, matches, pods_on, tolerated, usable_cards
 from ganger.streams.kernel.outlooks import missed
+from ganger.streams.kernel.placement import place_job
 from ganger.streams.kernel.policies.hooks import Hooks
 from ganger.streams.kernel.policies.registry import rules_of
 from ganger.streams.kernel.progress import may_evict
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, Shape
 from ganger.streams.kernel.spared import Spared, spared
 from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.statement import Statement
 from ganger.streams.kernel.topology import best_island, pods_in
 
 EXAMPLES = 3
@@ -151,6 +153,7 @@ def _reasons(state: State, job: Job) -> tuple[Finding, ...]:
     if job.phase is not Phase.PENDING:
         findings += _of_queue(state, job, rules)
     findings += _of_nodes(state, job)
+    findings += _of_company(state, job)
     findings += _of_evictions(state, job)
     gap = missed(state, job)
     if gap is not None:
@@ -295,6 +298,23 @@ def _of_nodes(state: State, job: Job) -> list[Finding]:
         if fits_all < total:
             findings.append(Finding(Reason.GANG_BELOW_MINIMUM, total, fits_all, total))
     return findings
+
+
+def _of_company(state: State, job: Job) -> list[Finding]:
+    """Whether the places of the job's own pods, or of others, are what keeps it from a start: found
+    by trying one.
+    """
+    if not job.shape.is_guided:
+        return []
+    statement = Statement(state)
+    refusal = place_job(state, statement, job, surplus=False)
+    statement.discard()
+    if refusal is None or refusal.queue >= 0:
+        return []
+    if refusal.reason is Reason.TOPOLOGY_TIER:
+        return [Finding(refusal.reason, refusal.asked, refusal.free, refusal.limit)]
+    has_wishes = any(wish.is_required for role in job.shape.roles for wish in role.affinities)
+    return [Finding(Reason.AFFINITY)] if has_wishes else []
 
 
 class _Tally:

@@ -7,7 +7,7 @@ expect of a job; this one keeps it in order.
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from ganger.streams.kernel.entities import Job, Key, Pod
+from ganger.streams.kernel.entities import Job, Key
 from ganger.streams.kernel.horizon.bench import Bench
 from ganger.streams.kernel.horizon.book import Book
 from ganger.streams.kernel.horizon.ends import Ends
@@ -20,9 +20,9 @@ HolderKey = tuple[int, int, int]
 _ATTEMPT_BITS = 31
 """Pod and attempt are one number where releases are kept in order."""
 
-Kind = tuple[JobShape, int, tuple[str, ...]]
+Kind = tuple[JobShape, int, tuple[str, ...], int]
 """Job shape, look, and names of what is known of the runs of such jobs, if that alone gives their
-lanes."""
+lanes; then how they make way in gaps, see `lent.manner`."""
 
 Learner = Key | int
 """Whose lanes are made of what is known: a job, by its key, or a kind, by its number."""
@@ -46,6 +46,8 @@ class Futures:
         held: cards of those who are expected to end.
         held_until: the sum of their ends, each as often as it has cards.
         odd_count: jobs that wait and ask for more than cards, so that counts do not decide.
+        lent: attempts in gaps, where those may have to make way.
+        resting: suspended attempts, and some that were.
     """
 
     __slots__ = (
@@ -63,6 +65,8 @@ class Futures:
         "by_kind",
         "ends",
         "held",
+        "lent",
+        "resting",
         "held_until",
         "lines",
         "odd_count",
@@ -78,6 +82,8 @@ class Futures:
         self.bench = Bench(lane_count)
         self.book: Book | None = None
         self.odd_count = 0
+        self.lent: dict[HolderKey, None] = {}
+        self.resting: dict[HolderKey, None] = {}
         self.unbooked: dict[Key, None] = {}
         self.woken = (-1, -1)  # the booking, by start and job, that a timer was set for last
         self._expected: dict[HolderKey, tuple[int, int]] = {}  # end, cards
@@ -104,6 +110,10 @@ class Futures:
 
     def forget(self, holder: HolderKey) -> tuple[int, int] | None:
         """It has ended. When it was expected to, and the cards it held; none if it is unknown."""
+        if self.lent:
+            self.lent.pop(holder, None)
+        if self.resting:
+            self.resting.pop(holder, None)
         found = self._expected.pop(holder, None)
         if found is not None and found[0] < FOREVER:
             end_ns, cards = found
@@ -184,6 +194,10 @@ class Futures:
         """What jobs of a kind ask for."""
         return self._kinds[number][0]
 
+    def manner_of(self, number: int) -> int:
+        """How jobs of a kind make way."""
+        return self._kinds[number][3]
+
     def names_of(self, number: int) -> tuple[str, ...]:
         """What is known that the lanes of a kind are made of, the narrowest first."""
         return self._kinds[number][2]
@@ -198,7 +212,7 @@ class Futures:
         self._kinds.clear()
         self._numbers.clear()
 
-    def keys(self) -> list[Key]:
+    def places(self) -> list[Key]:
         """Places of all that stand in line."""
         return list(self._queued)
 

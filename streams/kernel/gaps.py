@@ -7,6 +7,9 @@ job may start now if it ends by then, or if the first one still starts then besi
 What departs from it: for a job that asks for cards alone the start is found by counting nodes
 (`horizon.gather`), and what a job beside it leaves is read from the plan, which is made anew only
 where it takes what the plan holds.
+
+There is one reservation here, however many the policy gives: several are kept only where counts
+decide (module `pool`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +27,7 @@ from ganger.streams.kernel.estimates import Estimate
 from ganger.streams.kernel.futures import Futures, HolderKey
 from ganger.streams.kernel.horizon.bench import Verdict
 from ganger.streams.kernel.horizon.easy import Candidate
-from ganger.streams.kernel.horizon.gather import Freed, Gang, Plan, gather
+from ganger.streams.kernel.horizon.gather import Freed, Gang, Plan, gather, gather_at
 from ganger.streams.kernel.horizon.orders import ORDERS, Ask
 from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.node_index import MEMORY_SHIFT, NodeIndex
@@ -32,6 +35,7 @@ from ganger.streams.kernel.resources import CARD_MILLI, CARDS, Shape
 from ganger.streams.kernel.session import Turns
 from ganger.streams.kernel.state import Refusal, State, Timing
 from ganger.streams.kernel.topology import NodeClass
+from ganger.streams.kernel.waiting import GROWING
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _ALLOCATE = DecisionKind.ALLOCATE
@@ -50,7 +54,7 @@ class Hand(Protocol):
     """Tries placements, and starts what was placed last."""
 
     def place(self, job: Job, run_ns: int, claims: bool = False) -> Refusal | None:
-        """Place a job that is to run so long; why not. `claims`: cards that are due count as free."""
+        """Place a job that is to run so long; why not. `claims`: cards that are due are free."""
         ...
 
     def held(self) -> Held:
@@ -66,8 +70,8 @@ class Hand(Protocol):
         ...
 
     def ahead(self, job: Job, at_ns: int, run_ns: int) -> Held | None:
-        """Where a job would be placed once all that is expected to end by a moment has ended, beside
-        what is placed now; none: it would not fit.
+        """Where a job would be placed once all that is expected to end by a moment has ended,
+        beside what is placed now; none: it would not fit.
         """
         ...
 
@@ -131,7 +135,8 @@ class Gaps:
             if refusal is None:
                 turns.started()
                 continue
-            if refusal.queue < 0 and never_fits(state, job.shape) is None:
+            # whoever runs and only grows waits for nothing
+            if refusal.queue < 0 and job.look != GROWING and never_fits(state, job.shape) is None:
                 if timing.reserve:
                     self._reserve(job)
                     break
@@ -213,7 +218,7 @@ class Gaps:
             found = self._bisect(job, moments, run_ns)
         if found is None:
             return None
-        return Plan(moments[found[0]], found[1], {})
+        return Plan(moments[found[0]], found[1], {}, {})
 
     def _bisect(self, job: Job, moments: Sequence[int], run_ns: int) -> tuple[int, Held] | None:
         low, place = 0, 0
@@ -238,7 +243,7 @@ class Gaps:
 
     def _moments(self) -> list[int]:
         """When anything is expected to change, ascending; now is the first."""
-        state, now_ns = self._state, self._state.now_ns
+        now_ns = self._state.now_ns
         moments = {now_ns: None}
         for end_ns, _, _ in self._futures.releases():
             if end_ns > now_ns:
@@ -259,7 +264,7 @@ class Gaps:
         has_waited = timing.guard_ns and now_ns - head.job.submitted_ns >= timing.guard_ns
         lane = 1 if has_waited else 0
         start_ns = FOREVER if head.plan is None else head.plan.start_ns
-        longest_ns = start_ns - now_ns if "safe" in timing.routes else 0
+        longest_ns = self._longest_ns(start_ns)
         bench = self._futures.bench
         kinds = [kind for kind in bench.kinds() if self._may_start(kind)]
         if timing.order in ("arrival", "shortest"):
@@ -281,6 +286,10 @@ class Gaps:
                 del open_kinds[candidate.cards]
             elif verdict is Verdict.TOO_LONG:
                 open_kinds[candidate.cards] = True
+
+    def _longest_ns(self, start_ns: int) -> int:
+        """How long a job may run that is to end before the reservation."""
+        return start_ns - self._state.now_ns if "safe" in self._timing.routes else 0
 
     def _candidates(self, lane: int) -> list[Candidate]:
         """Whoever takes part, in the order of the policy."""
@@ -329,16 +338,32 @@ class Gaps:
             refusal = hand.place(job, run_ns, claims=True)
         if refusal is not None:
             return Verdict.SKIPPED if refusal.queue >= 0 else Verdict.FULL
-        left = 0
+        left, held = 0, hand.held()
         if not is_safe:
-            held = hand.held()
-            left = self._left_beside(held)
+            # cards that are due count in the plan already, so nothing is known of the rest
+            left = -1 if claims else self._left_beside(held)
             if left < 0:
                 hand.undo()
                 return Verdict.TOO_LONG
         estimate = estimates.judged(state, job, judged_ns if judged_ns < FOREVER else 0, lane)
         hand.take(job, _BACKFILL, self._told(is_safe, judged_ns, left, estimate), claims)
+        if is_safe:
+            self._count_back(held, claims)
         return Verdict.TAKEN
+
+    def _count_back(self, held: Held, claims: bool) -> None:
+        """What was started now is given back before the head starts."""
+        head = self.head
+        assert head is not None
+        if head.plan is None or not head.counted:
+            return
+        if claims:
+            gang = gang_of(head.job)
+            assert gang is not None
+            self.head = head._replace(plan=self._gather(head.job, gang) or head.plan)
+            return
+        for node, count in held.items():
+            head.plan.back[node] = head.plan.back.get(node, 0) + count
 
     def _told(self, is_safe: bool, judged_ns: int, left: int, estimate: Estimate) -> Foreseen:
         """What is said of a job that starts in a gap; `left`: cards that the head leaves it."""
@@ -351,8 +376,8 @@ class Gaps:
         return Foreseen(_SAFE, judged_ns, 0, gap_ns, start_ns if start_ns < FOREVER else 0, *parts)
 
     def _left_beside(self, held: Held) -> int:
-        """Cards of its nodes that the head leaves to what is placed now, if the head still starts as
-        planned beside it; else -1.
+        """Cards of its nodes that the head leaves to what is placed now, if the head still starts
+        as planned beside it; else -1.
         """
         head = self.head
         assert head is not None and head.plan is not None
@@ -366,14 +391,14 @@ class Gaps:
                 return sum(free.values())
             gang = gang_of(head.job)
             assert gang is not None
-            again = self._gather(head.job, gang)
+            levels = OpenNodes(self._state.indexes.nodes, head.job.shape.shapes[0])
+            again = gather_at(gang, levels, plan)
         else:
             run_ns = estimates.of_run(self._state, head.job).ns or FOREVER
             then = self._hand.ahead(head.job, plan.start_ns, run_ns)
-            again = None if then is None else Plan(plan.start_ns, then, {})
-        if again is None or again.start_ns > plan.start_ns:
+            again = None if then is None else Plan(plan.start_ns, then, {}, {})
+        if again is None:
             return -1
-        again = again._replace(start_ns=plan.start_ns)
         self.head = head._replace(plan=again)
         if again.held != plan.held:
             self._book(head.job, again, estimates.of_run(self._state, head.job))
@@ -393,7 +418,9 @@ class OpenNodes:
     def has(self, node: int) -> bool:
         """Whether a node is one of them."""
         found = self._index.nodes[node]
-        return found.bucket is not None and found.kind is not None and found.kind.order in self._suits
+        return (
+            found.bucket is not None and found.kind is not None and found.kind.order in self._suits
+        )
 
     def counts(self) -> dict[int, int]:
         """Nodes by their free cards."""

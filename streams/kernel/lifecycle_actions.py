@@ -71,7 +71,8 @@ def leave(state: State, job: Job, pod: Pod) -> None:
     """
     is_own = job.pods is not None and job.pods.get(pod.index) is pod  # else given up before
     end_attempt(state, job, pod, Phase.EVICTED)
-    if is_own and pod.evict_reason not in OWN_REASONS:
+    is_news = pod.evict_seq < 0 or pod.evict_seq > job.restarted_seq  # one restart is enough
+    if is_own and is_news and pod.evict_reason not in OWN_REASONS:
         if follow(state, job, pod, PodEvent.EVICTED):
             return
     settle(state, job)
@@ -162,6 +163,7 @@ def _restart(state: State, job: Job, roles: list[int]) -> None:
         end_job(state, job, _FAILED, Reason.RETRY_LIMIT, count, most)
         return
     job.restarts = count
+    job.restarted_seq = state.cause
     if job.seq in state.claims:
         claims_book.give_up(state, job, _JOB_RESTARTED)
     for index in sorted(job.pods or ()):

@@ -1,7 +1,6 @@
 """Which line a job stands in, by its facts: the gate, the line of admitted jobs, or none."""
 
 from ganger.schemas.enums import Phase
-from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import held_quota, quota
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.gangs import has_begun, is_ready, placeable
@@ -15,7 +14,6 @@ from ganger.streams.kernel.waiting import FRESH, GROWING, UNIQUE, Waiting
 _INQUEUE = Phase.INQUEUE
 _PENDING = Phase.PENDING
 _UNKNOWN = Phase.UNKNOWN
-_JOB_RESTARTED = Reason.JOB_RESTARTED
 
 _PLACEABLE = (Phase.INQUEUE, Phase.ALLOCATED, Phase.RUNNING)
 
@@ -127,9 +125,9 @@ def may_start(state: State, job: Job) -> bool:
 
 
 def is_restarting(job: Job) -> bool:
-    """Whether attempts of it still leave so that all start anew together."""
+    """Whether attempts still leave that were told to by the time of its last restart."""
     for pod in (job.pods or {}).values():  # noqa: SIM110 - a generator costs more than the loop
-        if pod.evict_reason is _JOB_RESTARTED:
+        if 0 <= pod.evict_seq <= job.restarted_seq:
             return True
     return False
 

@@ -73,6 +73,16 @@ def place_job(state: State, statement: Statement, job: Job, surplus: bool = True
     return None if placed else limit
 
 
+def place_counts(state: State, statement: Statement, job: Job, counts: Sequence[int]) -> bool:
+    """Place so many pods of each role of a job, whether or not they are pending; whether all found
+    a place. Only for jobs that no rule guides.
+    """
+    return all(
+        not count or _put(state, statement, job, role, count)[0] == count
+        for role, count in enumerate(counts)
+    )
+
+
 def is_guided(state: State, job: Job) -> bool:
     """Whether rules look at the nodes or pods of the job, or the pods at each other."""
     shape = job.shape

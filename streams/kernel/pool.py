@@ -53,7 +53,17 @@ class Pool:
         heads: who could not start and has a reservation, in turn.
     """
 
-    __slots__ = ("_futures", "_node", "_starter", "_state", "_timing", "free", "gap", "heads", "outlook")
+    __slots__ = (
+        "_futures",
+        "_node",
+        "_starter",
+        "_state",
+        "_timing",
+        "free",
+        "gap",
+        "heads",
+        "outlook",
+    )
 
     def __init__(self, state: State, futures: Futures, timing: Timing, starter: Starter) -> None:
         self.free = 0
@@ -147,7 +157,7 @@ class Pool:
         """Offer the gaps before and beside the reservations to all that wait behind."""
         if not self.heads or self.free <= 0:
             return
-        state, timing, now_ns = self._state, self._timing, self._state.now_ns
+        timing, now_ns = self._timing, self._state.now_ns
         head = self.heads[0]
         has_waited = timing.guard_ns and now_ns - head.submitted_ns >= timing.guard_ns
         lane = 1 if has_waited else 0
@@ -174,7 +184,11 @@ class Pool:
     def _scan_outlook(self, outlook: Outlook, lane: int) -> None:
         """The same where several have reservations: who fits beside them all starts."""
         now_ns = self._state.now_ns
-        booked = [self._state.bookings[head.seq].start_ns for head in self.heads if head.seq in self._state.bookings]
+        booked = [
+            self._state.bookings[head.seq].start_ns
+            for head in self.heads
+            if head.seq in self._state.bookings
+        ]
         first_ns = min(booked, default=FOREVER)
         heads = [_key(head) for head in self.heads]
         for candidate in self._candidates(lane):
@@ -292,6 +306,10 @@ class Pool:
         for _, end_ns, cards in futures.holders():
             if now_ns < end_ns < FOREVER:
                 changes[end_ns] = changes.get(end_ns, 0) + cards
+        futures.unbooked.clear()
+        futures.unbooked.update(
+            (key, None) for key in futures.places() if key[-1] not in state.bookings
+        )
         book = futures.book = Book(now_ns, 0)
         book.free = Steps.changing(now_ns, self.free, changes)
         changed: dict[int, Booking] = {}

@@ -24,7 +24,7 @@ def promise(state: State, job: Job) -> Told | None:
         return None
     if job.promise:
         return Told(*job.promise)
-    if job.attempts is not None or any([role.fresh for role in job.roles]):
+    if job.attempts is not None or any(role.fresh for role in job.roles):
         return None
     cards_milli = job.shape.min_needs[0][0]
     ahead = max(0, state.waiting_count - 1)

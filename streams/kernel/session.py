@@ -18,6 +18,7 @@ class Session:
         "evicted",
         "has_taken",
         "lone",
+        "make_way",
         "offer_gaps",
         "started",
         "state",
@@ -34,6 +35,8 @@ class Session:
         self.has_taken = False  # some job claimed what others have
         # offers gaps to those who wait behind reservations, once these have been made in this cycle
         self.offer_gaps: Callable[[], None] | None = None
+        # lets those in gaps make way for who is first in line; as above
+        self.make_way: Callable[[], None] | None = None
 
     def let_in(self, job: Job, key: Key) -> None:
         """A job has been admitted; `key` is its place in line, where any former lone job stands."""

@@ -69,6 +69,7 @@ class _PodRow(msgspec.Struct, array_like=True, gc=False):
     for_job: int
     suspended_ns: int
     ran_ns: int
+    earlier_ns: int
     is_current: bool
 
 
@@ -111,6 +112,7 @@ class _JobRow(msgspec.Struct, array_like=True, gc=False):
     stale_since_ns: int
     admitted_ns: int
     waiting_since_ns: int
+    restarted_seq: int
     wishes: tuple[int, ...]
     estimate_ns: int
     estimate_source: Estimates
@@ -277,6 +279,7 @@ def _pod_row(pod: Pod, current: dict[int, Pod] | None) -> _PodRow:
         pod.for_job,
         pod.suspended_ns,
         pod.ran_ns,
+        pod.earlier_ns,
         current is not None and current.get(pod.index) is pod,
     )
 
@@ -317,6 +320,7 @@ def _job_row(job: Job) -> _JobRow:
         job.stale_since_ns,
         job.admitted_ns,
         job.waiting_since_ns,
+        job.restarted_seq,
         job.wishes,
         job.estimate_ns,
         job.estimate_source,
@@ -387,8 +391,8 @@ def _add_rest(state: State, snapshot: _Snapshot) -> None:
         made = Submissions(queue, user, tenant, dict(minutes))
         state.submissions[(queue, user, tenant)] = made
     state.memory = {name: Row(name, values) for name, values in snapshot.memory}
-    for seq, start_ns, until_ns, cards, entries in snapshot.bookings:
-        state.bookings[seq] = Booking(seq, start_ns, until_ns, cards, entries)
+    for seq, start_ns, until_ns, cards, held in snapshot.bookings:
+        state.bookings[seq] = Booking(seq, start_ns, until_ns, cards, held)
     state.knobs = snapshot.knobs
     state.stirred = snapshot.stirred
 
@@ -440,6 +444,7 @@ def _add_job(state: State, row: _JobRow) -> None:
         row.stale_since_ns,
         row.admitted_ns,
         row.waiting_since_ns,
+        row.restarted_seq,
         row.wishes,
         row.estimate_ns,
         row.estimate_source,
@@ -482,6 +487,7 @@ def _add_pod(state: State, row: _PodRow) -> None:
         row.for_job,
         row.suspended_ns,
         row.ran_ns,
+        row.earlier_ns,
     )
     state.nodes[row.node].pods[(pod.job, pod.index, pod.attempt)] = pod
     if row.is_current:

@@ -89,7 +89,7 @@ def spared(state: State, job: Job) -> tuple[Spared, ...]:
 
 def _open(state: State, job: Job, is_across: bool, tally: _Tally) -> list[Victim]:
     """Running pods of the job's queue, or of others, that no word of their own protects."""
-    found = []
+    found: list[Victim] = []
     for node in state.nodes:
         for key in sorted(node.pods):
             pod = node.pods[key]

@@ -67,7 +67,8 @@ PERMIT = Permit.PERMIT
 class Refusal:
     """Why not, with the numbers of the reason. `queue`: whose limit it was; -1: none's.
 
-    `lacks_room`: beside that limit there was too little room, so that more of either may be enough.
+    `lacks_room`: beside that limit there was too little room, so that more of either may be enough;
+    of a vote on admission: who makes its own room by taking from others need not be refused.
     """
 
     reason: Reason
@@ -157,9 +158,9 @@ class Predicate(Protocol):
     """Why pods of a role must not go to a node; `Reason.UNKNOWN`: they may.
 
     In `predicate` the answer may depend on the role's name, request, labels and zone, on the
-    flavors that it is counted in, on the job's queue if the policy says so (`by_queue`), on what the node
-    is and holds, and on which zones are open: it is remembered until one of these changes. In
-    `predicate_now` it may depend on anything, and each node is asked when its turn comes.
+    flavors that it is counted in, on the job's queue if the policy says so (`by_queue`), on what
+    the node is and holds, and on which zones are open: it is remembered until one of these changes.
+    In `predicate_now` it may depend on anything, and each node is asked when its turn comes.
     """
 
     def __call__(self, state: "State", job: Job, role: int, node: Node) -> Reason: ...
@@ -264,6 +265,22 @@ RESERVE_ALL = 1 << 31
 ROUTES = ("safe", "beside")
 """Ways into a gap: ending before the reservation, or on cards that it leaves."""
 
+LENT_ROUTES = ("suspendable", "spot")
+"""Ways into a gap of those that make way: by being suspended, or by being evicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Yielding:
+    """How jobs in gaps make way for those whose turn it is. Numbers of module `foresight.windows`."""
+
+    evict_after_ns: int  # wait of a job before others are evicted for it
+    lost_max_ns: int  # work that one eviction may undo, in card-ns
+    floor_ns: int  # of the protection window
+    ceiling_ns: int
+    large_cards: int  # a pod with so many is large
+    soon_ns: int  # cards that are expected to come free within it are no others' to hold for long
+    suspend_max_ns: int  # whoever was suspended for longer waits in line like others
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -277,6 +294,7 @@ class Timing:
     guard_ns: int = 0  # by their limit once the head has waited so long; 0 = never
     scan_max: int = 0  # looked at in a pass
     routes: tuple[str, ...] = ROUTES
+    yields: Yielding | None = None  # none: who is in a gap stays
 
 
 @dataclass(frozen=True, slots=True)

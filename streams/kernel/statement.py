@@ -60,8 +60,8 @@ class Statement:
         occupancy.hold_share(self.state, node, shape, card)
 
     def give_back(self, pod: Pod) -> None:
-        """See node and queue as if a live attempt had left them. Such a statement cannot be committed:
-        `take_entries` says where pods would go, for a claim.
+        """See node and queue as if a live attempt had left them. Such a statement cannot be
+        committed: `take_entries` says where pods would go, for a claim.
         """
         node = self.state.nodes[pod.node]
         self.operations.append((_GIVEN_BACK, pod.shape, node, node.free, (), False, 0))
@@ -201,6 +201,9 @@ class Statement:
                 if foreseen is None:
                     say_placed(state, kind, job, name, pod, node.report.node, free)
                 else:
+                    terms = foreseen.terms
+                    if terms is not None:
+                        pod.protect_ns, pod.for_job = terms.protect_ns, terms.for_seq
                     say_foreseen(state, kind, job, name, pod, node.report.node, free, foreseen)
                 free -= shape.cards * CARD_MILLI
             role_state.live += len(masks)

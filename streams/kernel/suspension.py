@@ -14,7 +14,7 @@ any time, and its job may then have its pod placed elsewhere at once (`attempts.
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import occupancy, quota, usage
+from ganger.streams.kernel import estimates, occupancy, quota, usage
 from ganger.streams.kernel.decide import say
 from ganger.streams.kernel.entities import Job, Pod
 from ganger.streams.kernel.evictions import Cause
@@ -81,8 +81,11 @@ def suspended(state: State, job: Job, pod: Pod, progress_milli: int) -> None:
     pod.mask = pod.card_milli = pod.card_memory = 0
     pod.evict_seq = -1
     pod.evict_reason = _NO_REASON
-    pod.ran_ns += max(1, state.now_ns - pod.started_ns)
     pod.suspended_ns = state.now_ns
+    futures = state.indexes.futures
+    if futures is not None:
+        estimates.rests(state, futures, job, pod)
+    pod.ran_ns += max(1, state.now_ns - pod.started_ns)
     if 0 <= progress_milli <= 1000:
         pod.progress_milli = max(pod.progress_milli, progress_milli)
         pod.checkpoint_milli = max(pod.checkpoint_milli, progress_milli)
@@ -112,6 +115,9 @@ def resume(state: State, job: Job, pod: Pod, mask: int, cause: Cause) -> None:
         occupancy.hold(state, node, shape, mask, 1)
     quota.charge(state, queue, shape.charges, 1)
     move_pod(state, job, pod, _ALLOCATED)
+    futures = state.indexes.futures
+    if futures is not None:
+        estimates.goes_on(state, futures, job, pod, estimates.left_ns(pod))
     pod.suspended_ns = pod.started_ns = 0
     pod.allocated_ns = state.now_ns
     due = state.now_ns + state.policy.settings.start_timeout_ns

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from ganger.schemas.enums import Tri
+from ganger.schemas.enums import Phase, Tri
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import claims_book, progress, quota
 from ganger.streams.kernel.candidates import Hunt, Pool, Solution, is_starving
 from ganger.streams.kernel.entities import ENDED, Group, Job, Key, Queue, Taker
 from ganger.streams.kernel.evictions import Cause, evict_for, grace_ns, warn
 from ganger.streams.kernel.gangs import counts_of, needed
+from ganger.streams.kernel.lifecycle import move_job
 from ganger.streams.kernel.lines import line_up, step_out
 from ganger.streams.kernel.quota_tree import dues
 from ganger.streams.kernel.resources import CARDS
@@ -20,6 +21,7 @@ from ganger.streams.kernel.statement import Place, Statement
 from ganger.streams.kernel.waiting import Waiting
 
 _NO = Tri.NO
+_PENDING = Phase.PENDING
 _MAY = Reason.UNKNOWN
 
 
@@ -37,12 +39,13 @@ class _Alikes:
 
     keys: list[Key]
     group: Group | None  # none: there are no more
+    waiting: Waiting  # the lines they stand in
     last: Key = ()  # tried last
 
-    def first(self, waiting: Waiting) -> Key | None:
+    def first(self) -> Key | None:
         """The first of them; none: all were tried."""
         if not self.keys and self.group is not None:
-            self.keys = [key for key in waiting.members(self.group) if key > self.last]
+            self.keys = [key for key in self.waiting.members(self.group) if key > self.last]
             self.group = None
         return self.keys[0] if self.keys else None
 
@@ -55,19 +58,28 @@ class _Alikes:
 class Takers:
     """Waiting jobs that may take from others: queues by their order, jobs by theirs, look-alikes
     of one that found nobody left out. `depth` bounds the jobs per queue that are tried in vain.
+
+    The first of those in a queue that wait for admission too, if it lacks nothing but idle room: it
+    brings its own.
     """
 
     def __init__(self, session: Session, hunt: Hunt) -> None:
         session.line_lone()
         self._state = session.state
         self._hunt = hunt
-        self._waiting = self._state.indexes.inqueue
+        indexes = self._state.indexes
         self._lines: dict[int, list[_Alikes]] = {}  # by queue
-        for queue, key, group in self._waiting.heads() if self._may_any() else ():
-            self._lines.setdefault(queue, []).append(_Alikes([key], group))
+        may_any = self._may_any()
+        for queue, key, group in indexes.inqueue.heads() if may_any else ():
+            self._lines.setdefault(queue, []).append(_Alikes([key], group, indexes.inqueue))
+        firsts: dict[int, Key] = {}
+        for queue, key, _ in indexes.gate.heads() if may_any else ():
+            firsts.setdefault(queue, key)
+        for queue, key in firsts.items():
+            self._lines.setdefault(queue, []).append(_Alikes([key], None, indexes.gate))
         self._tries = dict.fromkeys(self._lines, hunt.depth)
         self._keys: dict[int, tuple[tuple[int, ...], ...]] = {}  # places of queues
-        self._current = _Alikes([], None)
+        self._current = _Alikes([], None, indexes.inqueue)
         self._queue = -1  # of the latest taker
 
     def _may_any(self) -> bool:
@@ -75,6 +87,8 @@ class Takers:
         reclaims another queue. A quick no for cells that know no such thing.
         """
         indexes = self._state.indexes
+        if not (indexes.inqueue.has_any() or indexes.gate.has_any()):
+            return False
         if self._hunt.is_across or not self._hunt.by_priority:
             return not self._hunt.is_across or len(indexes.least_priority) > 1
         least = indexes.least_priority
@@ -118,7 +132,7 @@ class Takers:
             return None
         lines = self._lines[queue.index]
         while self._tries[queue.index] > 0:
-            lines[:] = [line for line in lines if line.first(self._waiting) is not None]
+            lines[:] = [line for line in lines if line.first() is not None]
             if not lines:
                 return None
             line = min(lines, key=lambda line: line.keys[0])
@@ -126,6 +140,8 @@ class Takers:
             job = state.jobs[line.last[-1]]
             state.indexes.placing = []  # what was tried before is no more
             if why_not(state, job, hunt) is not _MAY:
+                continue
+            if job.phase is _PENDING and not lacks_room_alone(state, job):
                 continue
             taker = Taker(job, needed(job))
             if hunt.is_across and any(
@@ -143,6 +159,13 @@ def _key_of(state: State, queue: Queue) -> tuple[int, ...]:
     for hook in state.policy.queue_order:
         key += hook(state, queue, False)
     return key
+
+
+def lacks_room_alone(state: State, job: Job) -> bool:
+    """Whether a job is kept from being admitted, and by rules alone that want idle room for it."""
+    votes = [vote(state, job) for vote in state.policy.job_enqueue]
+    refusals = [vote for vote in votes if isinstance(vote, Refusal)]
+    return bool(refusals) and all(refusal.lacks_room for refusal in refusals)
 
 
 def why_not(state: State, job: Job, hunt: Hunt) -> Reason:
@@ -212,6 +235,9 @@ def take(session: Session, hunt: Hunt, job: Job, solution: Solution) -> None:
         jobs[victim.job.seq] = victim.job
     for one in jobs.values():
         step_out(state, one)
+    if job.phase is _PENDING:
+        move_job(state, job, Phase.INQUEUE)
+        session.admitted.append(job)
     until_ns = state.now_ns + _evict(state, hunt, job, solution)
     for one in jobs.values() if victims else ():
         progress.spend(state, one, by=job)

@@ -26,6 +26,7 @@ class Wake(IntEnum):
     PROTECTED = 7
     STALE = 8
     BOOKED = 9
+    TIME_LIMIT = 10
 
 
 Timer = tuple[int, Wake, int, int, int]

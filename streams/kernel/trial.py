@@ -141,7 +141,7 @@ class Trial:
         return max(own + inner, self._short_of(unit))
 
     def _need(self, role: int) -> int:
-        """What a role lacks. A pod that leaves is missed, but cannot be placed before it is back."""
+        """What a role lacks: a pod that leaves is missed, but cannot be placed yet."""
         short = self.job.shape.roles[role].min_available - self._standing[role]
         return max(0, min(short, self._left[role]))
 

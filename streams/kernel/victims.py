@@ -25,6 +25,9 @@ from ganger.streams.kernel.spots import Spots
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.statement import Place, Statement
 
+READ_FIRST, READ_MORE = 4, 256
+"""Candidates that are looked at: first few, then many at once, then their number is doubled."""
+
 TRIALS_MAX = 256
 """Pods that may be placed once more, in all, to find victims that are not needed."""
 
@@ -65,14 +68,16 @@ class _Search:
         need = sum([s.cards_milli * n for s, n in zip(shapes, taker.counts, strict=True)])
         need -= max(0, state.total[CARDS] - state.used[CARDS])
         while True:
-            view.read(max(1, len(view.seen)), need)
+            view.read(max(READ_MORE, len(view.seen)) if view.seen else READ_FIRST, need)
             self._lift([])  # vetoes look at what queues really have
             chosen = judged(state, taker, view.seen, judge)
             cards = sum([victim.pod.shape.cards_milli for victim in flatten(chosen)])
             if chosen and cards >= need and self.fits(chosen):
                 break
             if view.is_done:
-                chosen = self._grouped(spots, view.seen) if len(chosen) < len(view.seen) else []
+                # whom no veto lets go alone, none lets go in another order
+                is_picked = 0 < len(chosen) < len(view.seen)
+                chosen = self._grouped(spots, view.seen) if is_picked else []
                 if not chosen:
                     return None
                 break

@@ -345,6 +345,10 @@ class Waiting:
     def _needs(self, shape: JobShape) -> tuple[Need, ...]:
         return shape.pod_needs if self._by_pod else shape.min_needs
 
+    def has_any(self) -> bool:
+        """Whether any job stands here, offered or not."""
+        return self._newcomer is not None or any(line.count for line in self.lines.values())
+
     def heads(self) -> list[tuple[int, Key, Group | None]]:
         """The first job of each group that has any, offered or not: its queue, its key and the
         group, none for the newcomer. In order of queue and key.

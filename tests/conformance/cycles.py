@@ -11,7 +11,7 @@ from typing import Any
 
 from conformance.cases import Body, Mismatch, Unsupported, same
 from conformance.policies import sound, volcano_policy
-from conformance.workload import GRADES, Plan, Tiers, adoptions, plan
+from conformance.workload import GRADES, NOW, Plan, Tiers, adoptions, plan
 from conformance.world import elsewhere, nodes_of, queues_of, tiers_of, zones_of
 from ganger.schemas import records as r
 from ganger.schemas.decisions import Decision
@@ -35,6 +35,7 @@ class Scene:
         self.body = body
         self.plans: dict[str, Plan] = {}
         self.cell = Cell()
+        self.cell.now_ns = NOW
         self.cell.put(
             r.OwnerClaimed(GENESIS, "", None, "owner"), r.IntakeClaimed(GENESIS, "", None, "intake")
         )

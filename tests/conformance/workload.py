@@ -13,7 +13,12 @@ from conformance.cases import Body, Unsupported, whole
 from conformance.world import CARD, ELSEWHERE, amounts_of
 from ganger.schemas import records as r
 from ganger.schemas.enums import BackfillPreference, IslandPolicy, SelectorOperator, Tri
-from support.builders import GENESIS, SECOND
+from support.builders import SECOND
+
+NOW = 10**6 * SECOND
+"""When a case takes place."""
+
+MINUTE = 60 * SECOND
 
 GRADES = {"pending": False, "running": True, "bound": True, "releasing": True}
 """Phases of tasks that can be said in records: whether a pod is there."""
@@ -172,7 +177,7 @@ def _submission(
     cooldowns = [task.get("cooldown_s") for task in job["tasks"]]
     protected = [second for second in cooldowns if isinstance(second, int)]
     return r.JobSubmitRequested(
-        GENESIS,
+        NOW + min(0, whole(job.get("created_at", 0))) * MINUTE,  # if negative: minutes before now
         "",
         None,
         job["name"],
@@ -255,9 +260,9 @@ def _adopted(one: Plan, name: str, next_card: Counter[str]) -> r.PodAdopted:
     if request.cards:
         spans = (r.CardSpan(next_card[node], request.cards),)
         next_card[node] += request.cards
-    since = GENESIS - whole(task.get("running_for_s", 0)) * SECOND
+    since = NOW - whole(task.get("running_for_s", 0)) * SECOND
     return r.PodAdopted(
-        GENESIS,
+        NOW,
         "",
         None,
         one.submission.job,

@@ -76,7 +76,7 @@ class Watch:
 
     def at_rest(self) -> None:
         """Cycles change nothing any more."""
-        promise(not self.owing, "who evicts starts", self.owing)
+        promise(not self.owing, "who evicts starts", sorted(self.owing))
         for job in self.book.jobs.values():
             promise(not job.claimed, "no claim is left at rest", job)
         if not self.is_blocking:

@@ -179,7 +179,7 @@ def test_a_claim_given_up_leaves_the_cell_as_it_was(claimed: list[int], shares: 
     invariants.check(state)
 
 
-# ---- whole cells ----------------------------------------------------------------------------------
+# ---- whole cells --------------------------------------------------------------------------------
 
 
 @st.composite

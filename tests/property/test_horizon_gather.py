@@ -51,7 +51,8 @@ def test_a_gang_gathers_at_the_first_moment_at_which_it_is_placed(
         held = placed(gang, then)
         if held is not None:
             spare = {n: then[n] - held.get(n, 0) for n in range(NODES)}
-            want = Plan(at, held, spare)
+            back = {n: then[n] - free[n] for n in range(NODES) if then[n] > free[n]}
+            want = Plan(at, held, spare, back)
             break
     levels = Levels(dict(enumerate(free)))
     plan = gather(gang, levels, freed, 0)

@@ -122,7 +122,7 @@ class Reservations:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("preset", ["hpc-easy", "hpc-predict", "hpc-sjbf-clairvoyant"])
 def test_no_start_in_a_gap_moves_the_reservation_made_before_it(preset: str, seed: int) -> None:
-    """Under the estimates by which they were admitted, the head has its cards when it is to start."""
+    """Under the estimates that admitted them, the head has its cards when it is to start."""
     work = random_work(seed, 150, CARDS)
     told = Reservations()
     filled = 0

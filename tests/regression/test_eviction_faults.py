@@ -223,7 +223,7 @@ def test_20_what_was_freed_goes_to_nobody_else() -> None:
     assert [d.job for d in said if d.kind is K.ALLOCATE] == ["high"]
 
 
-# ---- gangs that are stuck, claims that leak -------------------------------------------------------
+# ---- gangs that are stuck, claims that leak -----------------------------------------------------
 
 
 @both

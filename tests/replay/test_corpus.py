@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from ganger.schemas.codec import decode_decision
+from ganger.schemas.enums import DecisionKind
 from support.corpus import SUFFIX, Entry, load, replay
-from support.scenarios import SCENARIOS
+from support.scenarios import PRESETS, SCENARIOS
 
 FOLDER = Path(__file__).with_name("corpus")
 TOOL = Path(__file__).resolve().parents[1] / "tools" / "record_corpus.py"
@@ -30,6 +31,14 @@ def test_replay_is_equal(path: Path) -> None:
     assert len(entry.decisions) > 5, path.name
     difference = replay(entry)
     assert difference is None, f"{path.name}: {difference}"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_ledger_of_each_preset_has_evictions_for_others(preset: str) -> None:
+    decisions = load(FOLDER / f"contest-{preset}{SUFFIX}").decisions
+    kinds = [(d.kind, bool(d.for_job)) for d in map(decode_decision, decisions)]
+    assert (DecisionKind.EVICT, True) in kinds
+    assert any(kind is DecisionKind.CLAIM for kind, _ in kinds)
 
 
 def test_the_divergent_entry_is_reported_with_its_seq() -> None:

@@ -110,7 +110,8 @@ class CycleAudit:
         idle = {name: count - used.get(name, 0) for name, count in total.items()}
         ahead: dict[str, int] = {}
         for one in facts.jobs.values():
-            if one.is_unplaced and facts.may_start(one) and _within(one.minimum(), idle):
+            waits = one.is_unplaced and facts.may_start(one)
+            if waits and _within(one.minimum(), idle) and facts.has_room(one):
                 add(ahead, one.minimum(), 1)
         over = []
         is_idle = rule.get("into_idle", "1") == "1"

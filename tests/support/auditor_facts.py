@@ -7,6 +7,8 @@ Nothing of the kernel is used; only the records' types are.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from ganger.schemas import records as r
 from ganger.schemas.enums import (
     CardHealth,
@@ -423,6 +425,37 @@ class CellFacts:
     def room(self, job: JobFacts, request: r.PodRequest) -> int:
         """Pods of a request that would find a place now, each node looked at on its own."""
         return sum(self.room_on(n, request) for n in self.usable_nodes(job, request))
+
+    def has_room(self, job: JobFacts) -> bool:
+        """Whether, by counts of whole cards alone, open nodes of a kind to suit hold the pods that
+        a start of the job must place.
+        """
+        needs = [0 if is_zero(role.request) else role.min_available for role in job.roles]
+        costless = sum(role.replicas for role in job.roles if is_zero(role.request))
+        least = max(job.least(), sum(role.min_available for role in job.roles))
+        wanted = max(sum(needs), least - costless)
+        total = 0
+        for role, need in zip(job.roles, needs, strict=True):
+            count = max(need, wanted)
+            if role.request.cards:
+                count = sum(self._cards_idle(n, role.request) for n in self.nodes)
+            if count < need:
+                return False
+            total += count
+        return total >= wanted
+
+    def _cards_idle(self, name: str, request: r.PodRequest) -> int:
+        """Pods of whole cards that the idle healthy cards of a node are enough for, of whatever
+        model they are; none where it takes no pods, or none of that kind.
+        """
+        node = self.nodes[name]
+        labels_aside = structs.replace(request, selectors=())
+        if not self.is_open(name) or not self._suits(node, labels_aside):
+            return 0
+        if node.free().get("pods", 0) < 1:
+            return 0
+        healthy = [i for i, card in enumerate(node.cards()) if card.health is CardHealth.HEALTHY]
+        return sum(node.shares(i) == (0, 0, 0) for i in healthy) // request.cards
 
     def usable_nodes(self, job: JobFacts, request: r.PodRequest) -> list[str]:
         """Nodes that are not avoided; all of them if no other that is not lost is of a kind to

@@ -63,7 +63,7 @@ def two_queues(policy: r.PolicyConfigured, cards: int) -> list[r.Record]:
 
 
 def contest(preset: str) -> b.Cell:
-    """One queue takes the cell; a gang of higher priority and the other queue come for their part.
+    """One queue takes the cell; a job of higher priority and the other queue come for their part.
 
     The first queue's elastic job has more than its minimum, so that single pods leave before gangs.
     """
@@ -79,15 +79,15 @@ def contest(preset: str) -> b.Cell:
     )
     cell.submit("elastic", b.role(replicas=4, minimum=2, cards=1), queue="a")
     cell.submit("pair", b.role(replicas=2, cards=1), queue="a")
-    cell.submit("wide", b.role(cards=2), queue="a")
+    cell.submit("other", b.role(replicas=2, cards=1), queue="a")
     _rest(cell)
-    cell.submit("urgent", b.role(replicas=2, cards=1), queue="a", priority=9)
+    cell.submit("urgent", b.role(cards=1), queue="a", priority=9)
     _rest(cell)
-    cell.submit("mine", b.role(replicas=2, cards=2), queue="b")
-    cell.submit("more", b.role(replicas=3, cards=1), queue="b")
+    cell.submit("mine", b.role(cards=1), queue="b")
     _rest(cell)
-    cell.succeeded("urgent", 0)
-    cell.succeeded("urgent", 1)
+    cell.submit("more", b.role(replicas=2, cards=1), queue="b")
+    _rest(cell)
+    cell.succeeded("urgent")
     _rest(cell)
     return end_all(cell)
 

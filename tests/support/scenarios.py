@@ -1,6 +1,7 @@
 """Short histories of a cell, one per matter, for the recorded corpus. In each all jobs end."""
 
 from collections.abc import Callable
+from functools import partial, update_wrapper
 from typing import Any
 
 from ganger.schemas import records as r
@@ -11,8 +12,10 @@ from ganger.schemas.enums import (
     TaintEffect,
     TolerationOperator,
 )
+from ganger.streams.presets.loader import preset_names
 from support.builders import SECOND, Cell, node, policy, queue, report, role
 from support.chaos import run_seed
+from support.contests import contest
 from support.endings import end_all
 from support.quota_scenarios import quota
 
@@ -180,6 +183,8 @@ def mixed() -> Cell:
     return run_seed(17, 40, check_every=100).cell
 
 
+PRESETS = preset_names()
+
 SCENARIOS: dict[str, Callable[[], Cell]] = {
     "gang": gang,
     "retries": retries,
@@ -190,4 +195,5 @@ SCENARIOS: dict[str, Callable[[], Cell]] = {
     "evictions": evictions,
     "volcano-evictions": volcano_evictions,
     "quota": quota,
+    **{f"contest-{name}": update_wrapper(partial(contest, name), contest) for name in PRESETS},
 }

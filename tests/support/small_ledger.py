@@ -32,6 +32,7 @@ from ganger.schemas.records import (
     PodRequest,
     PodStarted,
     PodSucceeded,
+    PolicyConfigured,
     QueueConfigured,
     Record,
     RetryPolicy,
@@ -47,6 +48,14 @@ CELL = "lab"
 START_NS = 1_700_000_000 * 10**9
 SECOND_NS = 10**9
 EPOCH = 1
+
+
+def _placing_only() -> PolicyConfigured:
+    """The default policy without the actions that have anybody evicted."""
+    policy = load_policy()
+    names = ("enqueue", "allocate", "backfill")
+    kept = tuple(one for one in policy.actions if one.action in names)
+    return replace(policy, actions=kept, time_ns=START_NS)
 
 
 def node_report(name: str, cards: int) -> NodeReport:
@@ -116,7 +125,7 @@ def build(path: Path) -> None:
             [
                 IntakeClaimed(_ns(0), "", None, "intake-1"),
                 OwnerClaimed(_ns(0), "", None, "owner-1"),
-                replace(load_policy(), time_ns=_ns(0)),
+                _placing_only(),
                 queue("research", 3, cards_max=4),
                 queue("batch"),
                 NodeChanged(_ns(0), "", None, node_report("node-a", 8)),

@@ -39,7 +39,7 @@ class TimedHistory:
         *,
         overruns: bool = False,
     ) -> None:
-        """`nodes`: cards of each; `overruns`: some jobs run longer than they say, or say nothing."""
+        """`nodes`: cards of each; `overruns`: some jobs run longer than they say or say nothing."""
         self.chance = random.Random(seed)
         self.cell = b.Cell(checks=True)
         self.overruns = overruns
@@ -167,7 +167,7 @@ def random_work(seed: int, count: int, cards: int) -> list[Work]:
 
 
 def carry_out(policy: r.PolicyConfigured, work: list[Work], cards: int) -> list[Decision]:
-    """All decisions of a workload on one node: submissions of a second first, then its ends in order
+    """All decisions of a workload on one node: submissions of a second first, then ends in order
     of starts, a Tick after each.
     """
     cell = b.Cell(checks=False)

@@ -121,7 +121,16 @@ def test_many_are_drawn_together_within_the_bound(nodes: str, cards: int) -> Non
     for number, name in enumerate(names):
         tier = Tier.BACKFILL if number % 3 else Tier.MAIN
         first = number % cards
-        ran(chart, f"j{number}", first, 1, number, number + 5 + number // 7 % 60, node=name, tier=tier)
+        ran(
+            chart,
+            f"j{number}",
+            first,
+            1,
+            number,
+            number + 5 + number // 7 % 60,
+            node=name,
+            tier=tier,
+        )
     booked = [
         decision(
             DecisionKind.RESERVE,
@@ -189,7 +198,9 @@ def test_every_pod_of_a_run_is_drawn_and_the_run_is_the_same() -> None:
 
 def test_the_command_draws_for_memory_and_for_a_folder(tmp_path: Path) -> None:
     log = tmp_path / "jobs.csv"
-    log.write_text("# ganger trace 1\njob,submit_s,run_s,cards\na,0,60,2\nb,5,60,3\n", encoding="utf-8")
+    log.write_text(
+        "# ganger trace 1\njob,submit_s,run_s,cards\na,0,60,2\nb,5,60,3\n", encoding="utf-8"
+    )
     drawn = []
     for ledger in ("memory", str(tmp_path / "ledger")):
         file = tmp_path / "run.svg"

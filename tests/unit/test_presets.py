@@ -22,7 +22,12 @@ LEAST = 'policy = "p"\nactions = [{ action = "allocate" }]\n'
 def test_presets_compile_and_bear_their_name(name: str) -> None:
     record = load_policy(name)
     assert (record.policy, record.time_ns, record.event_id) == (name, 0, "")
-    assert build(record).actions == ("enqueue", "allocate", "backfill")
+    assert build(record).actions
+
+
+def test_the_default_places_then_takes_back_then_ends_what_is_broken() -> None:
+    actions = ("enqueue", "allocate", "backfill", "reclaim", "preempt", "stale")
+    assert build(load_policy()).actions == build(load_policy("spread")).actions == actions
 
 
 def test_the_default_admits_up_to_one_and_a_fifth() -> None:

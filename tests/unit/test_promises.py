@@ -215,6 +215,15 @@ def test_what_is_said_anew_is_said_for_all_nodes() -> None:
     assert story.check.violations == 0
 
 
+def test_said_twice_in_one_cycle_the_last_word_counts() -> None:
+    story = two_nodes()
+    first = [on("n", reserve("head", 4, 100, 300)), on("m", reserve("head", 2, 100, 300))]
+    again = [on("n", reserve("head", 4, 100, 300))]
+    first[0].count = again[0].count = 6
+    story.at(*first, *again, on("m", fill("b", 0, 4, 900)))
+    assert story.check.violations == 0
+
+
 def test_what_was_told_to_end_or_whose_estimate_was_changed_holds_nothing() -> None:
     changed = r.JobUpdateRequested(1, "", None, "long", "ann", None, None, (), None, 5)
     evicted = decision(K.EVICT, "long", 1, 1, Reason.PREEMPTED)

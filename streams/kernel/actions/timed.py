@@ -13,15 +13,20 @@ Where cards are all alike counts decide (module `pool`), else placement does (mo
 
 from collections.abc import Sequence
 
-from ganger.schemas.enums import BackfillPreference, DecisionKind, Tier, Tri
+from ganger.schemas.enums import BackfillPreference, DecisionKind, Phase, Tier, Tri
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import ReservationRequested
 from ganger.streams.kernel import bookings, claims_book, estimates
 from ganger.streams.kernel.decide import Foreseen
-from ganger.streams.kernel.entities import Job, Key, Node
+from ganger.streams.kernel.entities import ClaimEntry, Job, Key, Node, Pod
 from ganger.streams.kernel.futures import Futures, HolderKey
 from ganger.streams.kernel.gaps import Gaps, Held
-from ganger.streams.kernel.placement import place_job
+from ganger.streams.kernel.lent import Lent
+from ganger.streams.kernel.manners import SPOT, manner
+from ganger.streams.kernel.horizon.steps import FOREVER
+from ganger.streams.kernel.lifecycle import move_job
+from ganger.streams.kernel.lines import line_up
+from ganger.streams.kernel.placement import place_counts, place_job
 from ganger.streams.kernel.pool import Pool
 from ganger.streams.kernel.session import Session
 from ganger.streams.kernel.starts import placed
@@ -65,7 +70,7 @@ class Starts:
     # ---- placement decides: see `gaps.Hand` -----------------------------------------------------
 
     def place(self, job: Job, run_ns: int, claims: bool = False) -> Refusal | None:
-        """Place a job that is to run so long; why not. `claims`: cards that are due count as free."""
+        """Place a job that is to run so long; why not. `claims`: cards that are due are free."""
         if not self._windows:
             return self._place(job, claims)
         shut = self._shut(self._state.now_ns, run_ns)
@@ -107,14 +112,66 @@ class Starts:
             claims_book.make(state, job, entries, reason=reason)
             return
         self._leave(job)
-        tier = _MAIN if kind is _ALLOCATE else _IN_GAP
+        tier = _MAIN if kind is _ALLOCATE else _gap_tier(state, job)
         self._session.started += statement.commit(job, kind, tier, foreseen)
         placed(state, job)
         job.last_tier = tier
 
+    # ---- others make way: see `lent.Host` -------------------------------------------------------
+
+    def make_room(self, job: Job, pods: Sequence[Pod]) -> tuple[ClaimEntry, ...] | None:
+        """Where a job would start if attempts, and all that are due, had left; none: nowhere."""
+        state, statement = self._state, self._statement
+        for pod in pods:
+            statement.give_back(pod)
+        for holder in self._futures.due(state.now_ns):
+            if (holder not in self._futures.lent) or state.indexes.lifted.get(holder) is None:
+                give_back(statement, holder)
+        shut = self._shut(state.now_ns, estimates.of_run(state, job).ns or FOREVER)
+        refusal = place_job(state, statement, job, False)
+        self._reopen(shut)
+        if refusal is not None:
+            statement.discard()
+            return None
+        return statement.take_entries()
+
+    def claim(
+        self, job: Job, entries: tuple[ClaimEntry, ...], victims: tuple[HolderKey, ...]
+    ) -> None:
+        """Let a job start there once they have."""
+        estimates.settle(self._state, job)
+        self._leave(job)
+        claims_book.make(self._state, job, entries, victims, rule="yielding")
+
+    def fits_again(self, job: Job) -> bool:
+        """Whether all pods of a suspended job would find a place elsewhere."""
+        state, statement = self._state, self._statement
+        if not state.policy.is_plain or job.shape.is_guided:
+            return False
+        counts = [0] * len(job.roles)
+        for index in job.pods or ():
+            counts[index % len(counts)] += 1
+        refusal = place_counts(state, statement, job, counts)
+        statement.discard()
+        return refusal
+
+    def start_again(self, job: Job) -> None:
+        """Place and start what is pending of the job, in a gap."""
+        state, statement = self._state, self._statement
+        move_job(state, job, Phase.INQUEUE)
+        if place_job(state, statement, job) is not None:
+            statement.discard()
+            line_up(state, job)
+            return
+        tier = _gap_tier(state, job)
+        told = bookings.foreseen(state, job, Reason.RESUMED)
+        self._session.started += statement.commit(job, DecisionKind.BACKFILL, tier, told)
+        placed(state, job)
+        job.last_tier = tier
+
     def ahead(self, job: Job, at_ns: int, run_ns: int) -> Held | None:
-        """Where a job would be placed once all that is expected to end by a moment has ended, beside
-        what is placed now; none: it would not fit.
+        """Where a job would be placed once all that is expected to end by a moment has ended,
+        beside what is placed now; none: it would not fit.
         """
         statement = Statement(self._state)
         for end_ns, holder, _ in self._futures.releases():
@@ -161,6 +218,10 @@ class Starts:
             bookings.drop(state, job.seq)
 
 
+def _gap_tier(state: State, job: Job) -> Tier:
+    return Tier.SPOT if manner(state, job) & SPOT else _IN_GAP
+
+
 def give_back(statement: Statement, holder: HolderKey) -> None:
     """See a holder's cards as free, unless it is a claim."""
     seq, index, attempt = holder
@@ -185,23 +246,25 @@ def allocate(session: Session) -> None:
     futures, timing = state.indexes.futures, state.policy.timing
     waiting = state.indexes.inqueue
     assert futures is not None and timing is not None and isinstance(waiting, TimedWaiting)
-    session.offer_gaps = None
+    session.offer_gaps = session.make_way = None
     windows: Sequence[ReservationRequested] = ()
     if state.reservations:
         windows = ahead_of(state)
     starts = Starts(session, futures, windows)
     lone = session.lone
-    is_pool = len(state.nodes) == 1 and not windows
+    is_pool = len(state.nodes) == 1 and not windows and timing.yields is None
     settle(state, futures, is_pool)
     planner: Pool | Gaps
     if is_pool and not futures.odd_count and (lone is None or cards_of(lone) >= 0):
         planner = Pool(state, futures, timing, starts)
+    elif timing.yields is not None:
+        planner = Lent(session, futures, timing, starts, windows)
     else:
         planner = Gaps(state, futures, timing, starts, windows)
     is_called = True
     if lone is not None:
         fits = planner.fits(lone)
-        if fits and timing.reserve < RESERVE_ALL and not futures.lines:
+        if fits and timing.reserve < RESERVE_ALL and not (futures.lines or futures.resting):
             if planner.start_lone(lone):
                 return
         stirred = state.stirred
@@ -215,8 +278,12 @@ def allocate(session: Session) -> None:
         settle(state, futures, is_pool)
     if is_pool and futures.odd_count and isinstance(planner, Pool):
         planner = Gaps(state, futures, timing, starts, windows)
-    if futures.lines or state.bookings:
+    if isinstance(planner, Gaps):
+        futures.book = None  # it is kept by the other alone
+    if futures.lines or futures.resting or state.bookings:
         planner.walk()
+        if isinstance(planner, Lent):
+            session.make_way = planner.make_way
         session.offer_gaps = planner.scan
     state.stirred = 0
 
@@ -260,7 +327,7 @@ def settle(state: State, futures: Futures, is_pool: bool) -> None:
         newcomers = [key for key, _ in came]
         if by_kind is not futures.by_kind:
             futures.clear_bench(estimates.lane_count(state), by_kind)
-            newcomers = futures.keys()
+            newcomers = futures.places()
         for key in newcomers:
             job = state.jobs[key[-1]]
             if takes_part(state, job):
@@ -285,13 +352,13 @@ def _seat(state: State, futures: Futures, job: Job, key: Key) -> None:
     if not futures.by_kind:
         row_of = futures.cards_of(key)
     elif estimates.is_learnt(state, job):
-        row_of = futures.kind_of((job.shape, job.look, names))
+        row_of = futures.kind_of((job.shape, job.look, names, manner(state, job)))
         if not futures.has_price(row_of):
             _price(state, futures, row_of)
         futures.sit(key, row_of, (), ())
         return
     else:
-        row_of = futures.kind_of((job.shape, job.look, ()))
+        row_of = futures.kind_of((job.shape, job.look, (), manner(state, job)))
     rows = estimates.depended_on(state, names) if learns else ()
     futures.sit(key, row_of, estimates.lanes(state, job), rows)
 

@@ -82,11 +82,6 @@ def job_fault(state: State, record: JobSubmitRequested) -> Fault | None:
             if fault is not None:
                 return fault
             break
-    return _rest_fault(record)
-
-
-def _rest_fault(record: JobSubmitRequested) -> Fault | None:
-    """What is wrong with the parts of a job that few have."""
     rest = (
         record.priority_boost,
         record.grace_ns,
@@ -97,8 +92,11 @@ def _rest_fault(record: JobSubmitRequested) -> Fault | None:
         record.start_request,
         record.actions,
     )
-    if rest == _NO_REST:
-        return None
+    return None if rest == _NO_REST else _rest_fault(record)
+
+
+def _rest_fault(record: JobSubmitRequested) -> Fault | None:
+    """What is wrong with the parts of a job that few have."""
     fault = bounds_fault(
         (record.priority_boost, -PRIORITY_MAX, PRIORITY_MAX),
         (record.grace_ns, -1, NUMBER_MAX),

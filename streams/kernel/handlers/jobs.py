@@ -16,6 +16,7 @@ from ganger.streams.kernel.attempts import detach, end_job, settle, watch
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.digest import retell
 from ganger.streams.kernel.entities import ENDED, Job
+from ganger.streams.kernel.estimates import renewed
 from ganger.streams.kernel.evictions import evict
 from ganger.streams.kernel.handlers.job_faults import (
     Fault,
@@ -63,7 +64,8 @@ def submit(state: State, record: JobSubmitRequested) -> None:
     queue = state.queues[job.queue]
     if queue.gates:
         submissions.count(state, queue, record)
-    watch(state, job)
+    if record.actions:
+        watch(state, job)
     if state.policy.sla_waiting_ns is not None:
         deadlines.watch(state, job)
     if job.dependencies and any(state.jobs[seq].phase in ENDED for seq in job.dependencies):
@@ -174,6 +176,8 @@ def update(state: State, record: JobUpdateRequested) -> None:
         return
     _hold(state, job, record)
     settle(state, job)
+    if record.runtime_estimate_ns is not None or record.time_limit_ns is not None:
+        renewed(state, job)
 
 
 def _hold(state: State, job: Job, record: JobUpdateRequested) -> None:

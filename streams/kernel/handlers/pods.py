@@ -15,7 +15,7 @@ from ganger.schemas.records import (
 from ganger.streams.kernel import quota, suspension
 from ganger.streams.kernel.attempts import end_attempt, end_job, find, settle
 from ganger.streams.kernel.entities import Job, Pod
-from ganger.streams.kernel.estimates import note
+from ganger.streams.kernel.estimates import note, watch_limits
 from ganger.streams.kernel.evictions import protect
 from ganger.streams.kernel.lifecycle import move_job, move_pod
 from ganger.streams.kernel.lifecycle_actions import back_off, follow, leave
@@ -54,6 +54,8 @@ def started(state: State, record: PodStarted) -> None:
         protect(state, job, pod)
     if job.requeues:
         forgive(state, job)
+    if job.request.time_limit_ns:
+        watch_limits(state, job)
     if not job.first_started_ns:
         job.first_started_ns = state.now_ns
         state.touch(job)

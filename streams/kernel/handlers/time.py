@@ -5,11 +5,11 @@ from ganger.schemas.parts import EventAction
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Tick
 from ganger.streams.kernel import deadlines, promised, usage, zones
-from ganger.streams.kernel.attempts import forget, pending_actions, settle, ttl_ns
+from ganger.streams.kernel.attempts import end_job, forget, pending_actions, settle, ttl_ns
 from ganger.streams.kernel.claims_book import give_up
 from ganger.streams.kernel.digest import event_term
 from ganger.streams.kernel.entities import ENDED, Job, Pod
-from ganger.streams.kernel.estimates import outlived
+from ganger.streams.kernel.estimates import outlived, over_ns
 from ganger.streams.kernel.evictions import Cause, evict, evict_for, protections
 from ganger.streams.kernel.fairness.decay import HOUR_NS
 from ganger.streams.kernel.lifecycle import WAITING
@@ -37,6 +37,7 @@ _SLA = Wake.SLA
 _PROTECTED = Wake.PROTECTED
 _RELEASING = Phase.RELEASING
 _STALE = Wake.STALE
+_TIME_LIMIT = Wake.TIME_LIMIT
 _ZONE = Wake.ZONE
 
 EVENT_IDS_MAX = 1 << 20
@@ -103,6 +104,9 @@ def _is_due(state: State, timer: Timer) -> bool:
     if wake is _PROTECTED:
         found = _live(state, timer)
         return found is not None and at_ns in protections(state, *found)
+    if wake is _TIME_LIMIT:
+        found = _live(state, timer)
+        return found is not None and over_ns(state, *found) == at_ns
     if wake is _STALE:
         job = state.indexes.stale.get(timer[2])
         return job is not None and due_ns(state, job) == at_ns
@@ -245,6 +249,19 @@ def _wake_reservation(state: State, timer: Timer) -> None:
     refresh_reservations(state)
 
 
+def _wake_limit(state: State, timer: Timer) -> None:
+    """A job that has run for as long as it may is ended, if it or the policy says so."""
+    found = _live(state, timer)
+    if found is None:
+        return
+    job, pod = found
+    over = over_ns(state, job, pod)
+    if over and over <= state.clock_ns:
+        ran_ns = pod.ran_ns + state.clock_ns - pod.started_ns
+        limit = job.request.time_limit_ns
+        end_job(state, job, Phase.FAILED, Reason.TIME_LIMIT, ran_ns, limit)
+
+
 def _wake_booked(state: State, timer: Timer) -> None:
     """The time of a booking has come; the cycle of this Tick sees to it."""
 
@@ -329,4 +346,5 @@ _WAKES = {
     Wake.PROTECTED: _wake_protected,
     Wake.STALE: _wake_stale,
     Wake.BOOKED: _wake_booked,
+    Wake.TIME_LIMIT: _wake_limit,
 }

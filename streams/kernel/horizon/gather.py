@@ -35,11 +35,13 @@ class Plan(NamedTuple):
         held: cards held for it from then on by node.
         spare: of these nodes, and of those that get cards back until then: cards that are free at
             the start beyond what is held. Any other node is as free then as it is now.
+        back: cards that nodes get back until the start.
     """
 
     start_ns: int
     held: dict[int, int]
     spare: dict[int, int]
+    back: dict[int, int]
 
 
 class FreeCards(Protocol):
@@ -109,7 +111,7 @@ def gather(gang: Gang, levels: FreeCards, freed: Iterable[Freed], now_ns: int) -
     counts = levels.counts()
     if fits(gang, counts):
         return _plan(gang, levels, {}, now_ns)
-    touched: dict[int, int] = {}
+    back: dict[int, int] = {}
     wanted = sum(cards * count for cards, count in gang)
     total = sum(free * nodes for free, nodes in counts.items())
     at_ns = now_ns
@@ -120,10 +122,10 @@ def gather(gang: Gang, levels: FreeCards, freed: Iterable[Freed], now_ns: int) -
             if room >= gang[0][1] if least else fits(gang, counts):
                 break
         at_ns = moment.at_ns
-        before = touched.get(moment.node)
-        if before is None:
-            before = levels.free(moment.node)
-        touched[moment.node] = after = before + moment.cards
+        regained = back.get(moment.node, 0)
+        before = levels.free(moment.node) + regained
+        after = before + moment.cards
+        back[moment.node] = regained + moment.cards
         counts[before] -= 1
         counts[after] = counts.get(after, 0) + 1
         total += moment.cards
@@ -131,7 +133,20 @@ def gather(gang: Gang, levels: FreeCards, freed: Iterable[Freed], now_ns: int) -
             room += max(0, after) // least - max(0, before) // least
     if total < wanted or not fits(gang, counts):
         return None
-    return _plan(gang, levels, touched, at_ns)
+    return _plan(gang, levels, back, at_ns)
+
+
+def gather_at(gang: Gang, levels: FreeCards, plan: Plan) -> Plan | None:
+    """Where a gang starts at the time of an earlier plan, as nodes are now; none if it does not.
+
+    O(levels + nodes that get cards back).
+    """
+    counts = levels.counts()
+    for node, cards in plan.back.items():
+        free = levels.free(node)
+        counts[free] -= 1
+        counts[free + cards] = counts.get(free + cards, 0) + 1
+    return _plan(gang, levels, plan.back, plan.start_ns) if fits(gang, counts) else None
 
 
 def fits(gang: Gang, counts: Mapping[int, int]) -> bool:
@@ -165,9 +180,10 @@ def _shift(counts: dict[int, int], free: int, rest: int, nodes: int) -> None:
         counts[rest] = counts.get(rest, 0) + nodes
 
 
-def _plan(gang: Gang, levels: FreeCards, touched: Mapping[int, int], start_ns: int) -> Plan:
-    """Which nodes hold a gang that fits."""
-    then: dict[int, int] = dict(touched)  # free cards at the start, of nodes that differ from now
+def _plan(gang: Gang, levels: FreeCards, back: dict[int, int], start_ns: int) -> Plan:
+    """Which nodes hold a gang that fits. `back`: cards that nodes get back until the start."""
+    # free cards at the start, of nodes that differ from now
+    then = {node: levels.free(node) + cards for node, cards in back.items()}
     held: dict[int, int] = {}
     for cards, count in gang:
         for free, node in _ascending(cards, levels, then):
@@ -178,7 +194,7 @@ def _plan(gang: Gang, levels: FreeCards, touched: Mapping[int, int], start_ns: i
             if not count:
                 break
         assert not count, gang
-    return Plan(start_ns, held, then)
+    return Plan(start_ns, held, then, back)
 
 
 def _ascending(cards: int, levels: FreeCards, then: Mapping[int, int]) -> Iterator[tuple[int, int]]:

@@ -53,7 +53,26 @@ def _preemptive(state: State, queue: Queue, taker: Taker) -> Refusal | None:
         free = limit - allocated(queue, place)
         if amount > free:
             return Refusal(Reason.QUEUE_DESERVED, amount, free, limit, queue.index)
+        there = _to_be_had(state, queue, place)
+        if amount > there:
+            return Refusal(Reason.RESOURCE_TOO_LITTLE, amount, max(0, there))
     return None
+
+
+def _to_be_had(state: State, queue: Queue, place: int) -> int:
+    """The most that a queue could have of a resource now: what is idle or leaves, and what others
+    have beyond their dues. A quick no where a search would be in vain. O(queues).
+    """
+    dues = quota_tree.dues(state).amounts
+    amount = state.total[place]
+    for other in state.queues:
+        if not other.children:
+            has = allocated(other, place)
+            if other is queue:
+                amount -= has
+            else:
+                amount -= min(has, dues.get(other.index, {}).get(place, 0))
+    return amount
 
 
 def _reclaimable(state: State, taker: Taker, candidates: list[Victim]) -> list[Victim]:

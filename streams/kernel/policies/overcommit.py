@@ -5,7 +5,8 @@ Default factor 1.2, Volcano's. Only the resources that a job asks for are looked
 alone asks more than the whole cell has is not admitted: it could not start, and would keep others
 out. A job that idle capacity could hold, beside the admitted ones that it could hold, is admitted
 too (`into_idle`, on by default): else one large job that waits would fill the limit and let the
-cell run dry beside jobs that fit, as it does in Volcano.
+cell run dry beside jobs that fit, as it does in Volcano. For the same reason such a refusal does
+not keep a job from taking from others: it then has its room, and is admitted with it.
 """
 
 from ganger.schemas.reasons import Reason
@@ -37,7 +38,8 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
         for place, asked in job.shape.min_charges:
             if place != PODS and asked > (left := budget(state, place)):
                 limit = state.total[place] * factor // 1000
-                refusal = Refusal(Reason.OVERCOMMIT, asked, max(0, left), limit)
+                free, is_met = max(0, left), bool(into_idle)
+                refusal = Refusal(Reason.OVERCOMMIT, asked, free, limit, lacks_room=is_met)
                 break
         if refusal is None or (into_idle and _fits_idle(state, job)):
             return PERMIT

@@ -51,7 +51,15 @@ from ganger.streams.kernel.policies.votes import (
     tier_vetoes,
     tier_vote,
 )
-from ganger.streams.kernel.state import RESERVE_ALL, ROUTES, Policy, Settings, Timing
+from ganger.streams.kernel.state import (
+    LENT_ROUTES,
+    RESERVE_ALL,
+    ROUTES,
+    Policy,
+    Settings,
+    Timing,
+    Yielding,
+)
 
 
 class Rule(Protocol):
@@ -104,8 +112,8 @@ POLICIES: dict[str, Rule] = {
 @dataclass(frozen=True, slots=True)
 class ActionKeys:
     """Arguments that an action takes: default, least and greatest value of each; of choices the
-    default and the options; of several names the default, with commas between them, and the options.
-    A count may be "all" instead, which is its greatest value.
+    default and the options; of several names the default, with commas between them, and the
+    options. A count may be "all" instead, which is its greatest value.
     """
 
     integers: dict[str, tuple[int, int, int]] = field(default_factory=dict)
@@ -125,7 +133,21 @@ _TAKING = ActionKeys(
 spared, and where victims are sought: in the whole cell, or on one node after the other.
 """
 
+_HOUR_NS = 3600 * 10**9
+_YEAR_NS = 365 * 24 * _HOUR_NS
+
 ACTIONS: dict[str, ActionKeys] = {
+    "yielding": ActionKeys(
+        integers={"large_cards": (4, 1, 1 << 20)},
+        durations={
+            "evict_after_ns": (6 * _HOUR_NS, 0, _YEAR_NS),
+            "lost_max_ns": (_HOUR_NS, 0, _YEAR_NS),
+            "floor_ns": (60 * 10**9, 0, _YEAR_NS),
+            "ceiling_ns": (2 * _HOUR_NS, 0, _YEAR_NS),
+            "soon_ns": (_HOUR_NS, 0, _YEAR_NS),
+            "suspend_max_ns": (7 * 24 * _HOUR_NS, 0, _YEAR_NS),
+        },
+    ),
     "shuffle": ActionKeys(),
     "reserve": ActionKeys(integers={"depth": (1, 1, 1 << 31)}),
     "stale": ActionKeys(),
@@ -147,7 +169,7 @@ ACTIONS: dict[str, ActionKeys] = {
             "order": ("arrival", tuple(ORDERS)),
             "judge": ("limit", ("limit", "estimate")),
         },
-        several={"routes": (",".join(ROUTES), ROUTES)},
+        several={"routes": (",".join(ROUTES), (*ROUTES, *LENT_ROUTES))},
         switches={"timed": False},
     ),
     "admit": ActionKeys(
@@ -242,8 +264,22 @@ def _timing(numbers: dict[str, int], words: dict[str, str]) -> Timing | None:
         guard_ns=numbers.get("backfill.guard_ns", 0),
         scan_max=numbers.get("backfill.scan_max", 0),
         routes=tuple(words.get("backfill.routes", "").split(",")),
+        yields=_yielding(numbers) if "yielding.lost_max_ns" in numbers else None,
     )
     return timing if timing.reserve or timing.stops or timing.scans else None
+
+
+def _yielding(numbers: dict[str, int]) -> Yielding:
+    """How jobs in gaps make way."""
+    return Yielding(
+        evict_after_ns=numbers["yielding.evict_after_ns"],
+        lost_max_ns=numbers["yielding.lost_max_ns"],
+        floor_ns=numbers["yielding.floor_ns"],
+        ceiling_ns=numbers["yielding.ceiling_ns"],
+        large_cards=numbers["yielding.large_cards"],
+        soon_ns=numbers["yielding.soon_ns"],
+        suspend_max_ns=numbers["yielding.suspend_max_ns"],
+    )
 
 
 def rules_of(record: PolicyConfigured) -> list[tuple[str, Hooks]]:

@@ -191,6 +191,20 @@ def test_a_lost_node_is_out_of_sync_and_a_drained_one_evicts() -> None:
     assert job_of(cell, "j").restarts == 1
 
 
+def test_pods_evicted_together_restart_the_job_once_and_are_all_waited_for() -> None:
+    cell = running(on(E.EVICTED, A.RESTART_JOB), roles=(role(replicas=3, minimum=1, cards=1),))
+    cell.tick()
+    drain(cell, "n1")
+    cell.put(node("n2", 8))
+    for pod in (2, 0):
+        assert said(cell.released("j", pod)) == []
+        assert placed(cell.tick()) == []
+    cell.state = snapshot.fork(cell.state)
+    assert said(cell.released("j", 1)) == []
+    assert job_of(cell, "j").restarts == 1
+    assert len(placed(cell.tick())) == 3
+
+
 def test_an_attempt_that_is_not_reported_running_in_time() -> None:
     rules = policy(settings={"start_timeout_ns": str(60 * SECOND)})
     cell = Cell().start(node("n1", 8), rules=rules)

@@ -6,6 +6,8 @@ from msgspec.structs import replace
 from ganger.schemas import records as r
 from ganger.schemas.enums import Tri
 from ganger.schemas.reasons import Reason
+from ganger.streams.kernel import invariants
+from ganger.streams.kernel.explain import explain
 from ganger.streams.kernel.placement import place_job
 from ganger.streams.kernel.statement import Statement
 from support.builders import Cell, policy, role, submission
@@ -77,6 +79,24 @@ def test_a_refusal_says_how_much_the_best_domain_holds() -> None:
         2,
         1,
     )
+
+
+def test_an_explanation_names_the_tier_or_the_company() -> None:
+    cell = racks()
+    apart = replace(w(9), affinities=(wish(roles=["w"], anti=True),))
+    cell.put(near("j", w(3), required=1), near("k", apart), near("l", w(2), required=1))
+    cell.put(r.JobUpdateRequested(cell.now_ns, "", None, "l", "me", None, True, ()))
+    cell.tick()
+    said = {}
+    for name in "jkl":
+        told = explain(cell.state, name)
+        assert told is not None
+        said[name] = {finding.reason: finding for finding in told.reasons}
+    tier = said["j"][Reason.TOPOLOGY_TIER]
+    assert (tier.asked, tier.free, tier.limit) == (3, 2, 1)
+    assert Reason.AFFINITY in said["k"] and Reason.TOPOLOGY_TIER not in said["k"]
+    assert list(said["l"]) == [Reason.HELD]
+    invariants.check(cell.state)
 
 
 def test_a_lost_pod_comes_back_into_the_domain_of_the_others() -> None:

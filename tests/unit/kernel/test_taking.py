@@ -58,7 +58,7 @@ def test_an_eviction_says_for_whom_by_what_right_and_of_how_many() -> None:
     said = cell.tick()
     first, second = [one for one in said if one.kind is K.EVICT]
     assert (first.for_job, first.queue, first.rule) == ("high", "q", "preempt")
-    assert (first.order, second.order, first.considered) == (1, 2, 2)
+    assert (first.order, second.order, first.considered) == (1, 2, 4)  # 3 spare, 1 whole
     assert (first.reason, first.asked, first.free) == (Reason.PREEMPTED, 2_000, 0)
     claims = [one for one in said if one.kind is K.CLAIM]
     assert [(one.job, one.pod, one.node, one.rule) for one in claims] == [
