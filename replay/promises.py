@@ -194,7 +194,9 @@ class PromiseCheck:
         if not milli and not decision.protect_ns:
             return
         end_ns = FOREVER
-        if decision.estimate_ns:
+        if decision.reason in _YIELDS:
+            end_ns = decision.time_ns  # who makes way holds nothing against a reservation
+        elif decision.estimate_ns:
             end_ns = decision.time_ns + decision.estimate_ns + decision.margin_ns
         key = (decision.job, decision.pod, decision.attempt)
         self._held[key] = _Held(decision.node, milli, end_ns, decision.protect_ns)

@@ -4,13 +4,14 @@ A job that is to end while attempts of it live goes through RELEASING: they are 
 reaches its terminal phase when the last has been released.
 """
 
-from ganger.schemas.enums import DecisionKind, Phase, PodEvent
+from ganger.schemas.enums import DecisionKind, Phase, PodEvent, Tier
 from ganger.schemas.parts import EventAction
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import (
     claims_book,
     estimates,
     held_quota,
+    manners,
     occupancy,
     progress,
     promised,
@@ -33,6 +34,7 @@ _ALLOCATED = Phase.ALLOCATED
 _EVICTED = Phase.EVICTED
 _FAILED = Phase.FAILED
 _INQUEUE = Phase.INQUEUE
+_MAIN = Tier.MAIN
 _RELEASING = Phase.RELEASING
 _RUNNING = Phase.RUNNING
 _SUCCEEDED = Phase.SUCCEEDED
@@ -97,6 +99,8 @@ def end_attempt(state: State, job: Job, pod: Pod, phase: Phase) -> None:
     futures = state.indexes.futures
     if futures is not None:
         estimates.ended(state, futures, job, pod, phase is _SUCCEEDED)
+        if phase is _SUCCEEDED and pod.tier is not _MAIN:
+            manners.left(state, job, pod)
 
 
 def _leave(state: State, job: Job, pod: Pod) -> None:
@@ -162,6 +166,8 @@ def settle(state: State, job: Job) -> None:
             return
         if job.phase in (_ALLOCATED, _RUNNING, _SUSPENDED):
             move_job(state, job, _INQUEUE)
+            if state.policy.is_patient and not job.request.actions:
+                job.waiting_since_ns = state.now_ns
     line_up(state, job)
 
 

@@ -13,6 +13,7 @@ from ganger.streams.kernel.actions import (
     shuffle,
     stale,
     timed,
+    tune,
     yielding,
 )
 from ganger.streams.kernel.decide import say_cycle_closed
@@ -49,6 +50,7 @@ TIMED_ACTIONS = {
     **ACTIONS,
     "allocate": timed.allocate,
     "backfill": _backfill_timed,
+    "tune": tune.run,
     "yielding": yielding.run,
 }
 """The same under policies that plan with run times."""

@@ -10,6 +10,7 @@ from ganger.schemas.enums import DecisionKind, Estimates, IdleClass, Tier
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import CardSpan
 from ganger.streams.kernel.entities import Job, Pod
+from ganger.streams.kernel.foresight.risk import Terms
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.topology import spans
 
@@ -167,17 +168,6 @@ def say_placed(
         ),
         _placed_body,
     )
-
-
-class Terms(NamedTuple):
-    """What a job in a gap has to expect."""
-
-    protect_ns: int  # for how long it is nobody's victim once it runs
-    hold_ns: int  # how long it keeps its cards, as likely as not
-    risk_milli: int  # probability of having to make way
-    idle: IdleClass  # of the cards
-    for_job: str  # for whom it will be suspended
-    for_seq: int  # of that job; -1 = none
 
 
 class Foreseen(NamedTuple):

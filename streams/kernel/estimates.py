@@ -239,7 +239,7 @@ def note(state: State, futures: Futures, job: Job, pod: Pod) -> None:
         return
     timing = state.policy.timing
     if pod.tier is not _MAIN and timing is not None and timing.yields is not None:
-        futures.lent[holder] = None
+        futures.lend(holder, pod.mask.bit_count())
     end_ns = expected_end(state, job, pod)
     if before is not None and before[0] != end_ns:
         futures.book = None  # to be made anew
@@ -248,7 +248,7 @@ def note(state: State, futures: Futures, job: Job, pod: Pod) -> None:
 
 
 def rests(state: State, futures: Futures, job: Job, pod: Pod) -> None:
-    """An attempt was suspended, at `suspended_ns`: until it goes on its expected end stands still."""
+    """An attempt was suspended at `suspended_ns`: its end stands still until it goes on."""
     end_ns = expected_end(state, job, pod)
     pod.expect_ns = 0 if end_ns >= FOREVER else max(end_ns, state.now_ns + 1)
     note(state, futures, job, pod)

@@ -46,7 +46,8 @@ class Futures:
         held: cards of those who are expected to end.
         held_until: the sum of their ends, each as often as it has cards.
         odd_count: jobs that wait and ask for more than cards, so that counts do not decide.
-        lent: attempts in gaps, where those may have to make way.
+        lent: attempts in gaps, where those may have to make way, with their cards.
+        lent_cards: the sum of these.
         resting: suspended attempts, and some that were.
     """
 
@@ -65,11 +66,12 @@ class Futures:
         "by_kind",
         "ends",
         "held",
-        "lent",
-        "resting",
         "held_until",
+        "lent",
+        "lent_cards",
         "lines",
         "odd_count",
+        "resting",
         "unbooked",
         "woken",
     )
@@ -82,7 +84,8 @@ class Futures:
         self.bench = Bench(lane_count)
         self.book: Book | None = None
         self.odd_count = 0
-        self.lent: dict[HolderKey, None] = {}
+        self.lent: dict[HolderKey, int] = {}
+        self.lent_cards = 0
         self.resting: dict[HolderKey, None] = {}
         self.unbooked: dict[Key, None] = {}
         self.woken = (-1, -1)  # the booking, by start and job, that a timer was set for last
@@ -108,10 +111,15 @@ class Futures:
             self.held += cards
             self.held_until += cards * end_ns
 
+    def lend(self, holder: HolderKey, cards: int) -> None:
+        """A holder is in a gap."""
+        self.lent[holder] = cards
+        self.lent_cards += cards
+
     def forget(self, holder: HolderKey) -> tuple[int, int] | None:
         """It has ended. When it was expected to, and the cards it held; none if it is unknown."""
         if self.lent:
-            self.lent.pop(holder, None)
+            self.lent_cards -= self.lent.pop(holder, 0)
         if self.resting:
             self.resting.pop(holder, None)
         found = self._expected.pop(holder, None)

@@ -22,7 +22,7 @@ from ganger.streams.kernel import bookings, estimates
 from ganger.streams.kernel.bookings import Room
 from ganger.streams.kernel.capacity import never_fits
 from ganger.streams.kernel.decide import Foreseen
-from ganger.streams.kernel.entities import Job
+from ganger.streams.kernel.entities import Job, Key
 from ganger.streams.kernel.estimates import Estimate
 from ganger.streams.kernel.futures import Futures, HolderKey
 from ganger.streams.kernel.horizon.bench import Verdict
@@ -266,6 +266,10 @@ class Gaps:
         start_ns = FOREVER if head.plan is None else head.plan.start_ns
         longest_ns = self._longest_ns(start_ns)
         bench = self._futures.bench
+        for place in self._first_offered():
+            first = bench.find(place, lane)
+            if first is not None:
+                self._judge(first, longest_ns, lane)
         kinds = [kind for kind in bench.kinds() if self._may_start(kind)]
         if timing.order in ("arrival", "shortest"):
             bench.offer_each(
@@ -286,6 +290,10 @@ class Gaps:
                 del open_kinds[candidate.cards]
             elif verdict is Verdict.TOO_LONG:
                 open_kinds[candidate.cards] = True
+
+    def _first_offered(self) -> list[Key]:
+        """Who is offered the gaps before all others."""
+        return []
 
     def _longest_ns(self, start_ns: int) -> int:
         """How long a job may run that is to end before the reservation."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ganger.schemas.enums import Phase
 from ganger.streams.kernel import topology
+from ganger.streams.kernel.candidates import Pool, pool_of
 from ganger.streams.kernel.claims_book import Place, places
 from ganger.streams.kernel.digest import recompute, seal
 from ganger.streams.kernel.entities import ENDED, LIVE, Job, Node, Queue, Tally
@@ -44,8 +45,16 @@ def check(state: State) -> None:
     _check_held(state)
     _check_tallies(state)
     _check_promises(state)
+    _check_candidates(state)
     _check_rest(state)
     _same("digest", "the cell", seal(state), recompute(state))
+
+
+def _check_candidates(state: State) -> None:
+    for rule, pool in list(state.indexes.candidates.items()):
+        if isinstance(pool, Pool):
+            kept = pool_of(state, pool.hunt)
+            _same("candidates", rule, kept.facts(), Pool(state, pool.hunt).facts())
 
 
 def _check_promises(state: State) -> None:

@@ -2,80 +2,59 @@
 
 The plain meaning, beside that of module `gaps`:
 
-* Before gaps are offered the first in line is looked at again: if it fits once some of those who may
-  be suspended, or run as spot work, have left, they are told to, and it claims their cards. Then the
-  next one is looked at, and so on. Where that is not enough and it has waited for too long, others
-  in gaps are evicted too: none inside its protection window, none that would lose too much work.
-* Who is suspended goes on as soon as there are cards, before anybody new is let into a gap: where it
-  was, or elsewhere from its checkpoint.
-* A gap may be given for any time to whoever makes way again, whatever is reserved there; so cards of
-  those who do count as free at once where a start is planned.
+* Before gaps are offered the first in line is looked at again: if it fits once some of those who
+  may be suspended, or run as spot work, have left, they are told to, and it claims their cards.
+  Then the next one is looked at, and so on. Where that is not enough and it has waited for too long,
+  others in gaps are evicted too: none inside its protection window, none that would lose too much.
+* Who is suspended goes on as soon as there are cards, before anybody new is let into a gap: where
+  it was, or elsewhere from its checkpoint.
+* A gap may be given for any time to whoever makes way again, whatever is reserved there; so cards
+  of those who do count as free at once where a start is planned.
 * What kind of idle cards somebody may have is judged where placement has put it.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from ganger.schemas.enums import DecisionKind, IdleClass
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import ReservationRequested
-from ganger.streams.kernel import bookings, estimates, manners, suspending, tuning
+from ganger.streams.kernel import estimates, manners, tuning
 from ganger.streams.kernel.decide import Foreseen
-from ganger.streams.kernel.entities import ClaimEntry, Job, Pod
+from ganger.streams.kernel.entities import Job, Key
 from ganger.streams.kernel.futures import Futures, HolderKey
-from ganger.streams.kernel.gaps import Gaps, Hand, Head, Held, OpenNodes, gang_of, holdings
+from ganger.streams.kernel.gaps import Gaps, Hand, Head, Held, OpenNodes, holdings
 from ganger.streams.kernel.horizon.bench import Verdict
 from ganger.streams.kernel.horizon.easy import Candidate
-from ganger.streams.kernel.horizon.gather import Freed, Gang, fits
+from ganger.streams.kernel.horizon.gather import Freed
 from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.manners import HEAVY, SPOT, SUSPENDABLE
-from ganger.streams.kernel.resources import CARD_MILLI, CARDS
-from ganger.streams.kernel.session import Session
+from ganger.streams.kernel.session import Way
 from ganger.streams.kernel.state import Refusal, State, Timing
-from ganger.streams.kernel.suspending import Lodger
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _BACKFILL = DecisionKind.BACKFILL
 _FRAGMENT = IdleClass.FRAGMENT
-_IN_NODE = IdleClass.IN_NODE
-_TIME = IdleClass.TIME
 _BESIDE = Reason.BESIDE_RESERVATION
 _SAFE = Reason.SAFE_IN_GAP
 _SPOT_FILL = Reason.SPOT_FILL
 _SUSPENDABLE = Reason.SUSPENDABLE
 
 
-class Host(Hand, suspending.Again, Protocol):
-    """Starts jobs, and lets others make way."""
-
-    def make_room(self, job: Job, pods: Sequence[Pod]) -> tuple[ClaimEntry, ...] | None:
-        """Where a job would start if attempts, and all that are due, had left; none: nowhere."""
-        ...
-
-    def claim(
-        self, job: Job, entries: tuple[ClaimEntry, ...], victims: tuple[HolderKey, ...]
-    ) -> None:
-        """Let a job start there once they have."""
-        ...
-
-
 class Lent(Gaps):
     """One pass."""
 
-    __slots__ = ("_giving", "_host", "_session")
+    __slots__ = ("_giving",)
 
     def __init__(
         self,
-        session: Session,
+        state: State,
         futures: Futures,
         timing: Timing,
-        host: Host,
+        hand: Hand,
         windows: Sequence[ReservationRequested],
     ) -> None:
         """`windows`: reservations of nodes that have not begun."""
-        super().__init__(session.state, futures, timing, host, windows)
-        self._session = session
-        self._host = host
+        super().__init__(state, futures, timing, hand, windows)
         self._giving: dict[HolderKey, int] | None = None  # cards of those who make way at once
 
     # ---- planning -------------------------------------------------------------------------------
@@ -103,7 +82,7 @@ class Lent(Gaps):
         if self._giving is None:
             self._giving = {}
             for holder in sorted(futures.lent):
-                if suspending.is_yielding(self._state, holder):
+                if manners.is_yielding(self._state, holder):
                     found = futures.expected(holder)
                     if found is not None:
                         self._giving[holder] = found[1]
@@ -134,86 +113,16 @@ class Lent(Gaps):
 
     # ---- making way -----------------------------------------------------------------------------
 
-    def make_way(self) -> None:
+    def make_way(self, way: Way) -> None:
         """Let others make way for who is first in line, one after the other; then let those go on
         who were suspended before.
         """
-        while (head := self.head) is not None and self._free_for(head.job):
+        while (head := self.head) is not None and way.free_for(head.job):
             self.head = self._giving = None
             self.walk()
-        self._resume()
-
-    def _free_for(self, job: Job) -> bool:
-        """Tell others to make way for a job, which claims their cards; whether that is enough."""
-        state, futures, yields = self._state, self._futures, self._timing.yields
-        if not futures.lent or yields is None or manners.manner(state, job) & SPOT:
-            return False
-        lodgers = suspending.lodgers(state, futures, yields, job)
-        if not lodgers:
-            return False
-        chosen = self._choose(job, lodgers)
-        if chosen is None:
-            return False
-        entries = self._host.make_room(job, [pod for one in chosen for pod in one.pods])
-        if entries is None:
-            return False
-        told = [one for one in chosen if _stands_on(one, entries)]
-        victims = tuple([(p.job, p.index, p.attempt) for one in told for p in one.pods])
-        self._session.evicted += suspending.tell(state, job, told, len(lodgers))
-        self._host.claim(job, entries, victims)
-        return True
-
-    def _choose(self, job: Job, lodgers: list[Lodger]) -> list[Lodger] | None:
-        """Whose cards a job needs; none: all of them are not enough. Too many, where only placement
-        can tell.
-        """
-        state = self._state
-        free = max(0, state.total[CARDS] - state.used[CARDS]) // CARD_MILLI
-        due = len(self._futures.due(state.now_ns))
-        wanted = job.shape.min_needs[0][0] // CARD_MILLI
-        if not due and free + sum(one.cards for one in lodgers) < wanted:
-            return None
-        gang = gang_of(job)
-        suits = state.indexes.nodes.eligible(job.shape.shapes[0])
-        if gang is None or not all(whole for _, _, whole in suits):
-            return self._fewest(job, lodgers)
-        levels = OpenNodes(state.indexes.nodes, job.shape.shapes[0])
-        return _nodes_of(gang, levels, self._back_now(levels), lodgers)
-
-    def _back_now(self, levels: OpenNodes) -> dict[int, int]:
-        """Cards that nodes get back now: of those who are due, and of those who stop already."""
-        state, futures = self._state, self._futures
-        back: dict[int, int] = {}
-        for holder in futures.due(state.now_ns):
-            found = futures.expected(holder)
-            for node, count in holdings(state, holder, 0 if found is None else found[1]):
-                if levels.has(node):
-                    back[node] = back.get(node, 0) + count
-        return back
-
-    def _fewest(self, job: Job, lodgers: list[Lodger]) -> list[Lodger] | None:
-        """The first of them, easiest first, that are enough. O(log lodgers) placements."""
-        ordered = sorted(lodgers, key=lambda one: (one.hardness, one.lost_ns, -one.job.seq))
-        low, high = 1, len(ordered)
-        if self._host.make_room(job, _pods(ordered)) is None:
-            return None
-        while low < high:
-            middle = (low + high) // 2
-            if self._host.make_room(job, _pods(ordered[:middle])) is None:
-                low = middle + 1
-            else:
-                high = middle
-        return ordered[:high]
-
-    def _resume(self) -> None:
-        """Let those who were suspended go on."""
-        if not self._futures.resting:
-            return
-        state = self._state
-        for job in suspending.resting(state, self._futures):
-            if suspending.go_on(state, job, self._host):
-                self._giving = None
-                self._lend(_held_of(job))
+        for job in way.go_on():
+            self._giving = None
+            self._lend(_held_of(job))
 
     def _lend(self, held: Held) -> None:
         """Cards were given to somebody who makes way for the head at once."""
@@ -222,6 +131,19 @@ class Lent(Gaps):
             back = head.plan.back
             for node, count in held.items():
                 back[node] = back.get(node, 0) + count
+
+    def _first_offered(self) -> list[Key]:
+        """Who lost work in a gap."""
+        jobs = self._state.jobs
+        found = []
+        for line in self._futures.lines.values():
+            for key in reversed(line):  # there they stand, see policy `compensation`
+                job = jobs[key[-1]]
+                if job.credit:
+                    found.append((-job.credit, key))
+                elif not job.request.spot:
+                    break
+        return [key for _, key in sorted(found)]
 
     # ---- in gaps --------------------------------------------------------------------------------
 
@@ -321,68 +243,9 @@ class Lent(Gaps):
         return fragments > 1
 
 
-def _pods(lodgers: Sequence[Lodger]) -> list[Pod]:
-    return [pod for one in lodgers for pod in one.pods]
-
-
 def _held_of(job: Job) -> Held:
     """Cards of a job by node."""
     held: Held = {}
     for pod in (job.pods or {}).values():
         held[pod.node] = held.get(pod.node, 0) + pod.mask.bit_count()
     return held
-
-
-def _stands_on(lodger: Lodger, entries: tuple[ClaimEntry, ...]) -> bool:
-    """Whether some card of it is one of those that are claimed."""
-    return any(
-        entry.node == pod.node and entry.mask & pod.mask for entry in entries for pod in lodger.pods
-    )
-
-
-def _nodes_of(
-    gang: Gang, levels: OpenNodes, back: dict[int, int], lodgers: list[Lodger]
-) -> list[Lodger] | None:
-    """Lodgers of the fewest nodes whose cards are enough: easiest first, then with fewest cards.
-
-    `back`: cards that nodes get back without them.
-    """
-    on_node: dict[int, list[tuple[Lodger, int]]] = {}
-    for lodger in lodgers:
-        for pod in lodger.pods:
-            if levels.has(pod.node):
-                on_node.setdefault(pod.node, []).append((lodger, pod.mask.bit_count()))
-    counts = levels.counts()
-    for node, cards in back.items():
-        _shift(counts, levels.free(node), levels.free(node) + cards)
-    least = min(cards for cards, _ in gang)
-    keys = []
-    for node, there in on_node.items():
-        freed = sum(cards for _, cards in there)
-        before = levels.free(node) + back.get(node, 0)
-        if (before + freed) // least > before // least:
-            keys.append((max(one.hardness for one, _ in there), freed, node))
-    chosen: list[int] = []
-    for _, freed, node in sorted(keys):
-        if fits(gang, counts):
-            break
-        before = levels.free(node) + back.get(node, 0)
-        _shift(counts, before, before + freed)
-        chosen.append(node)
-    if not fits(gang, counts):
-        return None
-    for node in reversed(chosen[:-1]):  # the first ones may have been too small to be of use
-        freed = sum(cards for _, cards in on_node[node])
-        before = levels.free(node) + back.get(node, 0)
-        _shift(counts, before + freed, before)
-        if fits(gang, counts):
-            chosen.remove(node)
-        else:
-            _shift(counts, before, before + freed)
-    found = {one.job.seq: one for node in chosen for one, _ in on_node[node]}
-    return [found[seq] for seq in sorted(found)]
-
-
-def _shift(counts: dict[int, int], before: int, after: int) -> None:
-    counts[before] -= 1
-    counts[after] = counts.get(after, 0) + 1

@@ -5,9 +5,12 @@ from collections.abc import Iterable
 from ganger.schemas.enums import BackfillPreference, Communication, IdleClass, Tier
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import memory, tuning
-from ganger.streams.kernel.decide import Terms
 from ganger.streams.kernel.entities import Job, Node, Pod
+from ganger.streams.kernel.evictions import is_told
 from ganger.streams.kernel.foresight import risk, windows
+from ganger.streams.kernel.foresight.risk import Terms
+from ganger.streams.kernel.futures import HolderKey
+from ganger.streams.kernel.gangs import is_pending
 from ganger.streams.kernel.resources import CARD_MILLI
 from ganger.streams.kernel.state import State
 
@@ -45,6 +48,16 @@ def manner(state: State, job: Job) -> int:
     return found
 
 
+def is_yielding(state: State, holder: HolderKey) -> bool:
+    """Whether cards of somebody in a gap are anybody's whose turn it is: it makes way at once."""
+    job = state.jobs[holder[0]]
+    pod = job.pods.get(holder[1]) if job.pods else None
+    if pod is None or pod.attempt != holder[2] or is_told(pod):
+        return False
+    found = manner(state, job)
+    return bool(found & SUSPENDABLE or (found & SPOT and pod.protected_until_ns <= state.now_ns))
+
+
 def idle_class(node: Node, taken: int, held: int, large_cards: int) -> IdleClass:
     """What kind of idle cards a pod was placed on.
 
@@ -80,7 +93,7 @@ def row_of(job: Job, reason: Reason) -> str:
 def terms(
     state: State, job: Job, reason: Reason, estimate_ns: int, idle: IdleClass, head: Job | None
 ) -> Terms:
-    """What a job that starts in a gap has to expect. `reason`: why it may; `head`: whom it serves."""
+    """What a job that starts in a gap has to expect. `reason`: why it may; `head`: who is first."""
     timing = state.policy.timing
     assert timing is not None and timing.yields is not None
     row = memory.get(state, row_of(job, reason)) or risk.EMPTY
@@ -101,12 +114,22 @@ def terms(
 
 
 def is_too_risky(job: Job, expected: Terms) -> bool:
-    """Whether the owner takes only less risk than that."""
+    """Whether the owner takes only less risk than that; of spot work none is asked."""
     request = job.request
     return (
-        request.backfill is BackfillPreference.LOW_RISK_ONLY
+        not request.spot
+        and request.backfill is BackfillPreference.LOW_RISK_ONLY
         and expected.risk_milli > request.backfill_risk_milli
     )
+
+
+def left(state: State, job: Job, pod: Pod) -> None:
+    """An attempt in a gap has ended well."""
+    timing = state.policy.timing
+    if timing is not None and timing.yields is not None:
+        fared(state, job, pod, is_preempted=False)
+        if not job.pods and not is_pending(job):
+            tuning.left_gap(state, has_completed=True)
 
 
 def fared(state: State, job: Job, pod: Pod, is_preempted: bool) -> None:

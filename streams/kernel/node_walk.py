@@ -9,7 +9,7 @@ stay. What was found for a job counts only if the job is then pipelined, minimum
 from ganger.schemas.enums import Phase, Tri
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import quota, scoring
-from ganger.streams.kernel.candidates import Hunt, Pool, Solution, is_starving
+from ganger.streams.kernel.candidates import Hunt, Pool, Solution, is_starving, may_lose
 from ganger.streams.kernel.entities import Job, Node, Pod, Taker, Victim
 from ganger.streams.kernel.gangs import counts_of, covers, standing, surplus
 from ganger.streams.kernel.node_index import can_hold, matches, pick_shared
@@ -163,6 +163,8 @@ class _Walk:
         if _NO in (spec.preemptable, job.request.preemptable) or job.ending is not Phase.UNKNOWN:
             return False
         if pod.protected_until_ns > self._state.clock_ns or job is self._job:
+            return False
+        if not may_lose(self._hunt, pod, self._state.clock_ns):
             return False
         if pod.allocated_seq == self._state.cause:  # placed in this very cycle
             return False

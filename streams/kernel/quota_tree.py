@@ -79,11 +79,30 @@ def dues(state: State) -> Shares:
     ]
     if kept is None or kept.epochs != epochs(state) or kept.requests != requests:
         kept = Shares(_divided(state, places), epochs(state), requests)
-        there = capacity(state)
-        kept.contended = tuple([p for p in places if there[p] < _asked(state, p)])
+        kept.contended = contended(state)
         state.indexes.shares["due"] = kept
     kept.cause = state.cause
     return kept
+
+
+def contended(state: State) -> tuple[int, ...]:
+    """Resources of which more is asked for than there is, as at the beginning of this step: cheaper
+    to have than dues. O(top-level queues x resources).
+    """
+    kept = state.indexes.shares.get("contended")
+    if kept is None or kept.cause != state.cause or kept.epochs != epochs(state):
+        tops = [queue for queue in state.queues if queue.parent == ROOT]
+        total, barred, used = state.total, state.barred, state.used
+        short = tuple(
+            [
+                p
+                for p in shared_places(state)
+                if total[p] - barred[p] - used[p] < sum([q.waiting[p] - q.leaving[p] for q in tops])
+            ]
+        )
+        kept = Shares({}, epochs(state), cause=state.cause, contended=short)
+        state.indexes.shares["contended"] = kept
+    return kept.contended
 
 
 def requested(charges: Charges) -> Charges:
@@ -177,12 +196,6 @@ def relent_all(state: State) -> None:
             waiting.relent(queue)
 
 
-def _asked(state: State, place: int) -> int:
-    """What all queues together ask for of a resource."""
-    tops = [queue for queue in state.queues if queue.parent == ROOT]
-    return sum(q.used[place] - q.leaving[place] + q.waiting[place] for q in tops)
-
-
 def epochs(state: State) -> tuple[int, int]:
     return state.indexes.capacity_epoch, state.indexes.queue_epoch
 
@@ -239,10 +252,15 @@ def _divided(state: State, places: list[int]) -> dict[int, Amounts]:
         busy = [queue for queue in queues if queue.jobs]
         idle = [queue for queue in queues if not queue.jobs]
         for place in places:
+            is_asked = state.used[place] or any([queue.waiting[place] for queue in busy])
+            if not (is_asked or any([queue.guarantee for queue in queues])):
+                for queue in busy:
+                    result.setdefault(queue.index, {})[place] = 0
+                continue
             # what queues without jobs are guaranteed is kept for them
             amount = amounts[place] - sum(queue.guarantee.get(place, 0) for queue in idle)
-            claims = [((q.config.queue,), _claim_on(q, place, bounds)) for q in busy]
-            for queue, part in zip(busy, divide_by_key(max(0, amount), claims), strict=True):
+            claims = [_claim_on(queue, place, bounds) for queue in busy]
+            for queue, part in zip(busy, _parts(max(0, amount), busy, claims), strict=True):
                 result.setdefault(queue.index, {})[place] = part
         for queue in busy:
             if queue.children:
@@ -250,7 +268,20 @@ def _divided(state: State, places: list[int]) -> dict[int, Amounts]:
     return result
 
 
-def _claim_on(queue: Queue, place: int, bounds: dict[int, Amounts]) -> Claim:
+def _parts(amount: int, queues: list[Queue], claims: list[tuple[int, int]]) -> list[int]:
+    """What each queue gets of an amount, by its floor and cap."""
+    caps = [cap for _, cap in claims]
+    if sum(caps) <= amount and all([queue.config.weight for queue in queues]):
+        return caps  # there is enough for all
+    named = [
+        ((queue.config.queue,), Claim(queue.config.weight, floor, cap))
+        for queue, (floor, cap) in zip(queues, claims, strict=True)
+    ]
+    return divide_by_key(amount, named)
+
+
+def _claim_on(queue: Queue, place: int, bounds: dict[int, Amounts]) -> tuple[int, int]:
+    """The least and the most that a queue is to have of a resource."""
     request = queue.used[place] - queue.leaving[place] + queue.waiting[place]
     cap = min(bounds[queue.index][place], request)
     floor = queue.guarantee.get(place, 0)
@@ -258,7 +289,7 @@ def _claim_on(queue: Queue, place: int, bounds: dict[int, Amounts]) -> Claim:
     if due is not None:
         cap = min(cap, due)
         floor = max(floor, cap)
-    return Claim(queue.config.weight, floor, max(floor, cap))
+    return floor, max(floor, cap)
 
 
 def _children(state: State, parent: int) -> list[Queue]:

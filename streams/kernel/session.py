@@ -1,12 +1,51 @@
 """The read view of one cycle: which queue is next, and what the cycle has done so far."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heapreplace
+from typing import Protocol
 
 from ganger.streams.kernel import quota
-from ganger.streams.kernel.entities import ROOT, Job, Key, Queue
+from ganger.streams.kernel.entities import ROOT, ClaimEntry, Job, Key, Pod, Queue
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.waiting import FRESH, Waiting
+
+
+class Host(Protocol):
+    """Starts those for whom others make way, and others anew."""
+
+    def make_room(self, job: Job, pods: Sequence[Pod]) -> tuple[ClaimEntry, ...] | None:
+        """Where a job would start if attempts, and who is due, had left; none: nowhere."""
+        ...
+
+    def claim(
+        self,
+        job: Job,
+        entries: tuple[ClaimEntry, ...],
+        victims: tuple[tuple[int, int, int], ...],
+        grace_ns: int,
+    ) -> None:
+        """Let a job start there once they have; they may take so long."""
+        ...
+
+    def fits_again(self, job: Job) -> bool:
+        """Whether all pods of a suspended job would find a place elsewhere."""
+        ...
+
+    def start_again(self, job: Job) -> None:
+        """Place and start what is pending of a job, in a gap."""
+        ...
+
+
+class Way(Protocol):
+    """How others make way."""
+
+    def free_for(self, job: Job) -> bool:
+        """Tell others to make way for a job, which claims their cards; whether that is enough."""
+        ...
+
+    def go_on(self) -> list[Job]:
+        """Let those who were suspended go on; who does."""
+        ...
 
 
 class Session:
@@ -17,6 +56,7 @@ class Session:
         "admitted",
         "evicted",
         "has_taken",
+        "host",
         "lone",
         "make_way",
         "offer_gaps",
@@ -36,7 +76,8 @@ class Session:
         # offers gaps to those who wait behind reservations, once these have been made in this cycle
         self.offer_gaps: Callable[[], None] | None = None
         # lets those in gaps make way for who is first in line; as above
-        self.make_way: Callable[[], None] | None = None
+        self.make_way: Callable[[Way], None] | None = None
+        self.host: Host | None = None
 
     def let_in(self, job: Job, key: Key) -> None:
         """A job has been admitted; `key` is its place in line, where any former lone job stands."""

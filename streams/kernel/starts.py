@@ -5,7 +5,7 @@ Claims come before everything else in a cycle: what they hold is nobody else's.
 
 from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import bookings, claims_book, promised, quota
+from ganger.streams.kernel import bookings, claims_book, promised, quota, tuning
 from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.gangs import is_pending
@@ -62,6 +62,8 @@ def _start(state: State, job: Job) -> int:
         count = statement.commit(
             job, _ALLOCATE, _MAIN, bookings.foreseen(state, job, _PLACED_IN_TURN)
         )
+        if state.policy.timing is not None and state.policy.timing.yields is not None:
+            in_turn(state, job)
         placed(state, job)
     else:
         count = statement.commit(job, _BACKFILL, _IN_GAP, _in_gap(state, job, claim.reason))
@@ -80,6 +82,12 @@ def _in_gap(state: State, job: Job, reason: Reason) -> Foreseen:
     start_ns = min(booking.start_ns for booking in state.bookings.values())
     gap_ns = max(0, min(start_ns, FOREVER - 1) - state.now_ns)
     return told._replace(asked=job.estimate_ns, limit=gap_ns, start_ns=start_ns)
+
+
+def in_turn(state: State, job: Job) -> None:
+    """A job started in its turn: the controller of gaps, if there is one, counts its wait."""
+    if job.last_tier is not _IN_GAP and not job.attempts:
+        tuning.main_started(state, state.now_ns - job.submitted_ns)
 
 
 def placed(state: State, job: Job) -> None:

@@ -154,6 +154,14 @@ class Preemptive(Protocol):
     def __call__(self, state: "State", queue: Queue, taker: Taker) -> Refusal | None: ...
 
 
+class Spare(Protocol):
+    """Milli-cards that a veto lets go at most from each leaf queue, by queue, for other queues; of
+    those left out nothing. None: it sets no bound. Speeds up those who take.
+    """
+
+    def __call__(self, state: "State") -> dict[int, int] | None: ...
+
+
 class Predicate(Protocol):
     """Why pods of a role must not go to a node; `Reason.UNKNOWN`: they may.
 
@@ -271,10 +279,10 @@ LENT_ROUTES = ("suspendable", "spot")
 
 @dataclass(frozen=True, slots=True)
 class Yielding:
-    """How jobs in gaps make way for those whose turn it is. Numbers of module `foresight.windows`."""
+    """How jobs in gaps make way for those whose turn it is."""
 
     evict_after_ns: int  # wait of a job before others are evicted for it
-    lost_max_ns: int  # work that one eviction may undo, in card-ns
+    lost_max_ns: int  # run time that one eviction may undo
     floor_ns: int  # of the protection window
     ceiling_ns: int
     large_cards: int  # a pod with so many is large
@@ -319,6 +327,7 @@ class Policy:
     overused: tuple[QueueVote, ...] = ()
     allocatable: tuple[Allocatable, ...] = ()
     preemptive: tuple[Preemptive, ...] = ()
+    spare: tuple[Spare, ...] = ()  # none where vetoes do not all count
     predicate: tuple[Predicate, ...] = ()
     predicate_now: tuple[Predicate, ...] = ()
     node_order: tuple[NodeScore, ...] = ()
@@ -335,6 +344,7 @@ class Policy:
     follows_capacity: bool = False  # the order of jobs depends on what the cell has
     follows_clock: bool = False  # it depends on the hour
     sla_waiting_ns: int | None = None  # promised to jobs that say nothing; none: no rule asks
+    is_patient: bool = False  # jobs wait for a time before they take from others
     evicts: bool = False  # some action may have attempts evicted
     ends_stale: bool = False  # one ends jobs that stay below their minimum
     is_plain: bool = True  # no rule looks at a node or bounds a queue while pods are placed
@@ -380,6 +390,7 @@ class Indexes:
     """Derived structures of a cell."""
 
     __slots__ = (
+        "candidates",
         "capacity_epoch",
         "claims",
         "dependents",
@@ -393,22 +404,24 @@ class Indexes:
         "ghosts",
         "idle_left",
         "inqueue",
-        "least_priority",
         "last_stand",
-        "most_priority",
+        "least_priority",
         "lifted",
+        "most_priority",
+        "moved",
         "never_fits",
         "nodes",
-        "placing",
         "overdue",
         "owners",
-        "promised",
         "past_use",
+        "patient",
+        "placing",
+        "promised",
         "queue_epoch",
         "rankings",
         "reserved",
-        "stale",
         "shares",
+        "stale",
         "tallies",
         "timers",
         "uncounted",
@@ -428,6 +441,9 @@ class Indexes:
         self.least_priority: dict[int, int] = {}  # by queue: no job of it has less
         self.stale: dict[int, Job] = {}  # jobs below their minimum, by seq; see module `stale`
         self.most_priority: dict[int, int] = {}  # by queue: no job of it has more
+        self.patient: dict[int, int] = {}  # until when jobs must wait before they take, by seq
+        self.candidates: dict[str, object] = {}  # kept by module `candidates`, by action
+        self.moved: dict[int, bool] | None = None  # jobs that changed since, by seq; none: all
         self.evict_epoch = 0  # grows with whatever may let an eviction that was refused succeed
         self.capacity_epoch = 0  # grows with every change of `total` and `barred`
         self.queue_epoch = 0  # grows with every change of the queue tree

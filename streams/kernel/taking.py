@@ -7,7 +7,7 @@ from typing import Protocol
 from ganger.schemas.enums import Phase, Tri
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import claims_book, progress, quota
-from ganger.streams.kernel.candidates import Hunt, Pool, Solution, is_starving
+from ganger.streams.kernel.candidates import Hunt, Pool, Solution, is_starving, pool_of
 from ganger.streams.kernel.entities import ENDED, Group, Job, Key, Queue, Taker
 from ganger.streams.kernel.evictions import Cause, evict_for, grace_ns, warn
 from ganger.streams.kernel.gangs import counts_of, needed
@@ -18,6 +18,7 @@ from ganger.streams.kernel.resources import CARDS
 from ganger.streams.kernel.session import Session
 from ganger.streams.kernel.state import Refusal, State
 from ganger.streams.kernel.statement import Place, Statement
+from ganger.streams.kernel.timers import Wake
 from ganger.streams.kernel.waiting import Waiting
 
 _NO = Tri.NO
@@ -64,16 +65,14 @@ class Takers:
     """
 
     def __init__(self, session: Session, hunt: Hunt) -> None:
-        session.line_lone()
         self._state = session.state
         self._hunt = hunt
         indexes = self._state.indexes
         self._lines: dict[int, list[_Alikes]] = {}  # by queue
-        may_any = self._may_any()
-        for queue, key, group in indexes.inqueue.heads() if may_any else ():
+        for queue, key, group in indexes.inqueue.heads():
             self._lines.setdefault(queue, []).append(_Alikes([key], group, indexes.inqueue))
         firsts: dict[int, Key] = {}
-        for queue, key, _ in indexes.gate.heads() if may_any else ():
+        for queue, key, _ in indexes.gate.heads():
             firsts.setdefault(queue, key)
         for queue, key in firsts.items():
             self._lines.setdefault(queue, []).append(_Alikes([key], None, indexes.gate))
@@ -81,18 +80,6 @@ class Takers:
         self._keys: dict[int, tuple[tuple[int, ...], ...]] = {}  # places of queues
         self._current = _Alikes([], None, indexes.inqueue)
         self._queue = -1  # of the latest taker
-
-    def _may_any(self) -> bool:
-        """Whether anybody may take at all: whoever preempts needs somebody of lower priority, who
-        reclaims another queue. A quick no for cells that know no such thing.
-        """
-        indexes = self._state.indexes
-        if not (indexes.inqueue.has_any() or indexes.gate.has_any()):
-            return False
-        if self._hunt.is_across or not self._hunt.by_priority:
-            return not self._hunt.is_across or len(indexes.least_priority) > 1
-        least = indexes.least_priority
-        return any(most > least[queue] for queue, most in indexes.most_priority.items())
 
     def __iter__(self) -> Iterator[Taker]:
         while self._lines:
@@ -139,19 +126,53 @@ class Takers:
             line.last = line.keys.pop(0)
             job = state.jobs[line.last[-1]]
             state.indexes.placing = []  # what was tried before is no more
-            if why_not(state, job, hunt) is not _MAY:
-                continue
-            if job.phase is _PENDING and not lacks_room_alone(state, job):
+            if hunt.patience_ns and self._is_early(job):
+                line.close()  # nor may its look-alikes pass it
                 continue
             taker = Taker(job, needed(job))
-            if hunt.is_across and any(
+            has_no_right = hunt.is_across and any(
                 rule(state, queue, taker) for rule in state.policy.preemptive
-            ):
+            )
+            if has_no_right and any(taker.counts):
                 line.close()
+                continue
+            if why_not(state, job, hunt) is not _MAY or has_no_right:
+                continue
+            if job.phase is _PENDING and not lacks_room_alone(state, job):
                 continue
             self._current = line
             return taker
         return None
+
+    def _is_early(self, job: Job) -> bool:
+        """Whether a job has to wait before it takes. It is looked at again when it has."""
+        state = self._state
+        until_ns = patient_until_ns(job, self._hunt.patience_ns)
+        if until_ns <= state.clock_ns:
+            return False
+        if state.indexes.patient.get(job.seq) != until_ns:
+            state.indexes.patient[job.seq] = until_ns
+            state.indexes.timers.at(until_ns, Wake.PATIENCE, job.seq)
+        return True
+
+
+def patient_until_ns(job: Job, patience_ns: int) -> int:
+    """When a job has waited for so long since it could last have started."""
+    since_ns = max(job.submitted_ns, job.waiting_since_ns, job.not_before_ns)
+    return since_ns + patience_ns
+
+
+def may_any(state: State, hunt: Hunt) -> bool:
+    """Whether anybody may take at all: whoever preempts needs somebody of lower priority, who
+    reclaims another queue. A quick no for cells that know no such thing.
+    """
+    indexes = state.indexes
+    if not (indexes.inqueue.has_any() or indexes.gate.has_any()):
+        return False
+    if hunt.is_across or not hunt.by_priority:
+        return not hunt.is_across or len(indexes.least_priority) > 1
+    least = indexes.least_priority
+    return any(most > least[queue] for queue, most in indexes.most_priority.items())
 
 
 def _key_of(state: State, queue: Queue) -> tuple[int, ...]:
@@ -191,15 +212,20 @@ def why_not(state: State, job: Job, hunt: Hunt) -> Reason:
 def run_hunt(session: Session, hunt: Hunt, solve: Solve, place: Place) -> None:
     """Let waiting jobs take until none is left that finds victims."""
     state = session.state
-    takers = Takers(session, hunt)
-    pool: Pool | None = None
-    is_vain = True
+    session.line_lone()
+    if not may_any(state, hunt):
+        return
+    pool = pool_of(state, hunt)
+    if hunt.is_across and hunt.by_priority and not (pool.leaving or pool.spares_any()):
+        return
+    tried = taken = 0
     gone = Statement(state)  # attempts that leave, for others or for whatever reason
+    takers = Takers(session, hunt)
     for taker in takers:
-        if pool is None:
-            pool = Pool(state, hunt)
+        if not tried:
             for pod in pool.leaving:
                 gone.give_back(pod)
+        tried += 1
         solution = solve(state, taker, hunt, pool, place)
         if solution is None:
             takers.pass_over()
@@ -211,9 +237,9 @@ def run_hunt(session: Session, hunt: Hunt, solve: Solve, place: Place) -> None:
             pool.leaving.append(victim.pod)
         for seq in dict.fromkeys([victim.job.seq for victim in solution.victims]):
             pool.renew(state.jobs[seq])
-        is_vain = False
+        taken += 1
     gone.return_all()
-    if pool is not None and is_vain and not hunt.is_across and hunt.by_priority:
+    if tried and not taken and not hunt.is_across and hunt.by_priority:
         recount_priorities(state)
 
 

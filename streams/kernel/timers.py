@@ -24,6 +24,7 @@ class Wake(IntEnum):
     NOTICE = 6
     SLA = 15
     PROTECTED = 7
+    PATIENCE = 19
     STALE = 8
     BOOKED = 9
     TIME_LIMIT = 10

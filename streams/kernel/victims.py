@@ -34,12 +34,15 @@ TRIALS_MAX = 256
 
 def solve(state: State, taker: Taker, hunt: Hunt, pool: Pool, place: Place) -> Solution | None:
     """The solution for a job; none if there is none, or if it fits without anybody leaving."""
+    is_hopeful = may_evict(state, taker.job) and pool.may_help(taker, hunt)
+    if not (is_hopeful or pool.leaving):
+        return None
     search = _Search(state, taker, hunt, place)
     try:
         if search.fits([]):
             entries = search.statement.take_entries()
             return Solution(entries, (), 0) if pool.leaving else None
-        return search.cheapest(pool) if may_evict(state, taker.job) else None
+        return search.cheapest(pool) if is_hopeful else None
     finally:
         search.statement.discard()
         search.lifts.discard()
@@ -63,7 +66,7 @@ class _Search:
     def cheapest(self, pool: Pool) -> Solution | None:
         taker, judge, state = self._taker, self._hunt.judge, self._state
         spots = Spots(state, taker)
-        view = View(filter(spots.helps, pool.offer(state, taker, self._hunt)))
+        view = View(filter(spots.helps, pool.offer(taker, self._hunt)))
         shapes = taker.job.shape.shapes
         need = sum([s.cards_milli * n for s, n in zip(shapes, taker.counts, strict=True)])
         need -= max(0, state.total[CARDS] - state.used[CARDS])

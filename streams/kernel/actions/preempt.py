@@ -22,6 +22,9 @@ def hunt_of(state: State) -> Hunt:
         gives_back=policy.words["preempt.give_back"] == "yes",
         by_priority=policy.words["preempt.search"] == "cell",
         depth=policy.numbers["preempt.depth"],
+        patience_ns=policy.numbers["preempt.patience_ns"],
+        lost_max_ns=policy.numbers["preempt.lost_max_ns"],
+        evictions_max=policy.numbers["preempt.evictions_max"],
     )
 
 

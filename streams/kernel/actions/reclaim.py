@@ -22,6 +22,9 @@ def hunt_of(state: State) -> Hunt:
         gives_back=policy.words["reclaim.give_back"] == "yes",
         by_priority=policy.words["reclaim.search"] == "cell",
         depth=policy.numbers["reclaim.depth"],
+        patience_ns=policy.numbers["reclaim.patience_ns"],
+        lost_max_ns=policy.numbers["reclaim.lost_max_ns"],
+        evictions_max=policy.numbers["reclaim.evictions_max"],
     )
 
 

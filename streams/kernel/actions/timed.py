@@ -21,15 +21,15 @@ from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import ClaimEntry, Job, Key, Node, Pod
 from ganger.streams.kernel.futures import Futures, HolderKey
 from ganger.streams.kernel.gaps import Gaps, Held
-from ganger.streams.kernel.lent import Lent
-from ganger.streams.kernel.manners import SPOT, manner
 from ganger.streams.kernel.horizon.steps import FOREVER
+from ganger.streams.kernel.lent import Lent
 from ganger.streams.kernel.lifecycle import move_job
-from ganger.streams.kernel.lines import line_up
+from ganger.streams.kernel.lines import line_up, look_of
+from ganger.streams.kernel.manners import SPOT, manner
 from ganger.streams.kernel.placement import place_counts, place_job
 from ganger.streams.kernel.pool import Pool
 from ganger.streams.kernel.session import Session
-from ganger.streams.kernel.starts import placed
+from ganger.streams.kernel.starts import in_turn, placed
 from ganger.streams.kernel.state import FREED, RESERVE_ALL, Refusal, State
 from ganger.streams.kernel.statement import Statement
 from ganger.streams.kernel.waiting import TimedWaiting
@@ -44,7 +44,7 @@ _IN_GAP = Tier.BACKFILL
 class Starts:
     """Places and starts jobs in one cycle."""
 
-    __slots__ = ("_futures", "_session", "_state", "_statement", "_windows")
+    __slots__ = ("_futures", "_session", "_state", "_statement", "_windows", "_yields")
 
     def __init__(
         self, session: Session, futures: Futures, windows: Sequence[ReservationRequested]
@@ -54,6 +54,8 @@ class Starts:
         self._futures = futures
         self._statement = Statement(session.state)
         self._windows = windows
+        timing = session.state.policy.timing
+        self._yields = timing is not None and timing.yields is not None
 
     # ---- counts have decided: see `pool.Starter` ------------------------------------------------
 
@@ -114,13 +116,15 @@ class Starts:
         self._leave(job)
         tier = _MAIN if kind is _ALLOCATE else _gap_tier(state, job)
         self._session.started += statement.commit(job, kind, tier, foreseen)
+        if tier is _MAIN and self._yields:
+            in_turn(state, job)
         placed(state, job)
         job.last_tier = tier
 
-    # ---- others make way: see `lent.Host` -------------------------------------------------------
+    # ---- others make way: see `session.Host` ----------------------------------------------------
 
     def make_room(self, job: Job, pods: Sequence[Pod]) -> tuple[ClaimEntry, ...] | None:
-        """Where a job would start if attempts, and all that are due, had left; none: nowhere."""
+        """Where a job would start if attempts, and who is due, had left; none: nowhere."""
         state, statement = self._state, self._statement
         for pod in pods:
             statement.give_back(pod)
@@ -136,12 +140,18 @@ class Starts:
         return statement.take_entries()
 
     def claim(
-        self, job: Job, entries: tuple[ClaimEntry, ...], victims: tuple[HolderKey, ...]
+        self,
+        job: Job,
+        entries: tuple[ClaimEntry, ...],
+        victims: tuple[HolderKey, ...],
+        grace_ns: int,
     ) -> None:
-        """Let a job start there once they have."""
-        estimates.settle(self._state, job)
+        """Let a job start there once they have; they may take so long."""
+        state = self._state
+        estimates.settle(state, job)
         self._leave(job)
-        claims_book.make(self._state, job, entries, victims, rule="yielding")
+        until_ns = state.now_ns + state.policy.settings.claim_ns + grace_ns
+        claims_book.make(state, job, entries, victims, until_ns, rule="yielding")
 
     def fits_again(self, job: Job) -> bool:
         """Whether all pods of a suspended job would find a place elsewhere."""
@@ -159,6 +169,7 @@ class Starts:
         """Place and start what is pending of the job, in a gap."""
         state, statement = self._state, self._statement
         move_job(state, job, Phase.INQUEUE)
+        job.look = look_of(job)
         if place_job(state, statement, job) is not None:
             statement.discard()
             line_up(state, job)
@@ -258,7 +269,7 @@ def allocate(session: Session) -> None:
     if is_pool and not futures.odd_count and (lone is None or cards_of(lone) >= 0):
         planner = Pool(state, futures, timing, starts)
     elif timing.yields is not None:
-        planner = Lent(session, futures, timing, starts, windows)
+        planner = Lent(state, futures, timing, starts, windows)
     else:
         planner = Gaps(state, futures, timing, starts, windows)
     is_called = True
@@ -283,7 +294,7 @@ def allocate(session: Session) -> None:
     if futures.lines or futures.resting or state.bookings:
         planner.walk()
         if isinstance(planner, Lent):
-            session.make_way = planner.make_way
+            session.make_way, session.host = planner.make_way, starts
         session.offer_gaps = planner.scan
     state.stirred = 0
 

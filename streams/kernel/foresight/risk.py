@@ -5,6 +5,9 @@ Learnt per class of backfill (route, idle class, width) from pods of the same cl
 the latter, and the last times that pods held their cards, in ns, the latest last.
 """
 
+from typing import NamedTuple
+
+from ganger.schemas.enums import IdleClass
 from ganger.streams.kernel.foresight.quantiles import censored
 
 HOLDS_MAX = 64
@@ -16,6 +19,17 @@ MEMORY_MAX = 256
 """Counts are halved beyond, so that what was long ago fades."""
 
 EMPTY = (0, 0)
+
+
+class Terms(NamedTuple):
+    """What a job in a gap has to expect."""
+
+    protect_ns: int  # for how long it is nobody's victim once it runs
+    hold_ns: int  # how long it keeps its cards, as likely as not
+    risk_milli: int  # probability of having to make way
+    idle: IdleClass  # of the cards
+    for_job: str  # for whom it will be suspended
+    for_seq: int  # of that job; -1 = none
 
 
 def learn(record: tuple[int, ...], hold_ns: int, is_preempted: bool) -> tuple[int, ...]:

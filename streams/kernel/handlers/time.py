@@ -35,6 +35,7 @@ _NOTICE = Wake.NOTICE
 _POD_START = Wake.POD_START
 _SLA = Wake.SLA
 _PROTECTED = Wake.PROTECTED
+_PATIENCE = Wake.PATIENCE
 _RELEASING = Phase.RELEASING
 _STALE = Wake.STALE
 _TIME_LIMIT = Wake.TIME_LIMIT
@@ -104,6 +105,9 @@ def _is_due(state: State, timer: Timer) -> bool:
     if wake is _PROTECTED:
         found = _live(state, timer)
         return found is not None and at_ns in protections(state, *found)
+    if wake is _PATIENCE:
+        job = state.jobs.get(timer[2])
+        return job is not None and job.phase in WAITING and state.indexes.patient.get(job.seq) == at_ns
     if wake is _TIME_LIMIT:
         found = _live(state, timer)
         return found is not None and over_ns(state, *found) == at_ns
@@ -305,6 +309,13 @@ def _wake_protected(state: State, timer: Timer) -> None:
     state.indexes.evict_epoch += 1
 
 
+def _wake_patience(state: State, timer: Timer) -> None:
+    """A job has waited long enough: it may take from others from now on."""
+    if state.indexes.patient.get(timer[2]) == timer[0]:
+        del state.indexes.patient[timer[2]]
+        state.indexes.evict_epoch += 1
+
+
 def expire_event_ids(state: State) -> None:
     """Forget request ids that are too old, or too many."""
     ids = state.event_ids
@@ -344,6 +355,7 @@ _WAKES = {
     Wake.CLAIM: _wake_claim,
     Wake.NOTICE: _wake_notice,
     Wake.PROTECTED: _wake_protected,
+    Wake.PATIENCE: _wake_patience,
     Wake.STALE: _wake_stale,
     Wake.BOOKED: _wake_booked,
     Wake.TIME_LIMIT: _wake_limit,

@@ -142,6 +142,18 @@ class Bench:
         """Kinds, or counts of cards, of those on the bench; each once, ascending."""
         return sorted({**self._rows, **{kind: None for kind, _ in self._standing.values()}})
 
+    def find(self, place: Place, lane: int = 0) -> Candidate | None:
+        """Who waits there; none: nobody that gaps are offered to."""
+        standing = self._standing.get(place)
+        if standing is not None:
+            cards, estimates_ns = standing
+        elif place in self._seated:
+            cards = self._seated[place]
+            estimates_ns = self._rows[cards].estimates[place]
+        else:
+            return None
+        return Candidate(place, cards, (estimates_ns or self._prices[cards])[lane])
+
     def all(self, lane: int = 0) -> Iterator[Candidate]:
         """Everybody, in no order that means anything."""
         for place, (cards, estimates_ns) in self._standing.items():

@@ -17,6 +17,7 @@ from ganger.streams.kernel.entities import Queue, Taker, Victim
 from ganger.streams.kernel.policies.hooks import Hooks, integers
 from ganger.streams.kernel.quota import allocated, is_below_guarantee, weighted_share
 from ganger.streams.kernel.quota_tree import Amounts
+from ganger.streams.kernel.resources import CARDS
 from ganger.streams.kernel.state import Refusal, State
 
 NAME = "fair_share"
@@ -26,7 +27,7 @@ HOOKS = ("queue_order", "preemptive", "reclaimable")
 def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
     """Takes no arguments."""
     integers(arguments, where, {})
-    return Hooks(queue_order=_queue_key, preemptive=_preemptive, reclaimable=_reclaimable)
+    return Hooks(queue_order=_queue_key, preemptive=_preemptive, reclaimable=_reclaimable, spare=_spare)
 
 
 def _queue_key(state: State, queue: Queue, admits: bool) -> tuple[int, ...]:
@@ -39,15 +40,16 @@ def _queue_key(state: State, queue: Queue, admits: bool) -> tuple[int, ...]:
 
 def _asked(state: State, taker: Taker) -> Amounts:
     """What a taker asks of the resources that are short."""
-    short = quota_tree.dues(state).contended
-    return {p: amount for p, amount in quota_tree.wants(taker).items() if p in short}
+    wants = quota_tree.wants(taker)
+    short = quota_tree.contended(state)
+    return {p: amount for p, amount in wants.items() if p in short}
 
 
 def _preemptive(state: State, queue: Queue, taker: Taker) -> Refusal | None:
-    due = quota_tree.dues(state).amounts.get(queue.index, {})
     asked = _asked(state, taker)
     if not asked:  # nobody has too much of anything that it needs
         return Refusal(Reason.QUEUE_DESERVED, queue=queue.index)
+    due = quota_tree.dues(state).amounts.get(queue.index, {})
     for place, amount in asked.items():
         limit = due.get(place, 0)
         free = limit - allocated(queue, place)
@@ -101,6 +103,22 @@ def _reclaimable(state: State, taker: Taker, candidates: list[Victim]) -> list[V
                 for place, amount in holds.items():
                     left[level.index][place] -= amount
     return victims
+
+
+def _spare(state: State) -> dict[int, int] | None:
+    """Milli-cards that queues have beyond their dues, if cards are short."""
+    short = quota_tree.contended(state)
+    if CARDS not in short:
+        return None if short else {}
+    dues = quota_tree.dues(state).amounts
+    spare: dict[int, int] = {}
+    for queue in state.queues:
+        more = queue.used[CARDS] - queue.leaving[CARDS]
+        if more and not queue.children:
+            more -= dues.get(queue.index, {}).get(CARDS, 0)
+            if more > 0:
+                spare[queue.index] = more
+    return spare
 
 
 def _apart(queue: Queue, other: Queue) -> list[Queue]:

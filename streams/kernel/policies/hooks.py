@@ -27,6 +27,7 @@ from ganger.streams.kernel.state import (
     QueueVote,
     Refresh,
     RoleKey,
+    Spare,
     Veto,
     VictimKey,
 )
@@ -55,6 +56,7 @@ class Hooks:
     domain_order: DomainScore | None = None
     preemptable: Veto | None = None
     reclaimable: Veto | None = None
+    spare: Spare | None = None  # belongs to `reclaimable`
     victim: Outcasts | None = None
     victim_order: VictimKey | None = None
     protected: Protection | None = None

@@ -15,6 +15,7 @@ from ganger.streams.kernel.policies import (
     capability,
     capacity,
     cohort,
+    compensation,
     conformance,
     cooldown,
     drf,
@@ -79,6 +80,7 @@ POLICIES: dict[str, Rule] = {
         capability,
         capacity,
         cohort,
+        compensation,
         conformance,
         cooldown,
         drf,
@@ -126,10 +128,16 @@ class ActionKeys:
 
 
 _TAKING = ActionKeys(
-    integers={"depth": (64, 1, 1 << 31)},
+    integers={"depth": (64, 1, 1 << 31), "evictions_max": (-1, -1, 1 << 31)},
+    durations={
+        "patience_ns": (0, 0, 365 * 24 * 3600 * 10**9),
+        "lost_max_ns": (0, 0, 365 * 24 * 3600 * 10**9),
+    },
     choices={"give_back": ("yes", ("yes", "no")), "search": ("cell", ("cell", "node"))},
 )
-"""Of actions that take from others: jobs per queue that are tried in vain, whether victims that are not needed are
+"""Of actions that take from others: jobs per queue that are tried in vain; how often a pod is
+begun anew before it is nobody's victim (-1: any number); how long a job waits before it takes; the most
+unsaved run time that a victim may lose (0: any); whether victims that are not needed are
 spared, and where victims are sought: in the whole cell, or on one node after the other.
 """
 
@@ -137,6 +145,18 @@ _HOUR_NS = 3600 * 10**9
 _YEAR_NS = 365 * 24 * _HOUR_NS
 
 ACTIONS: dict[str, ActionKeys] = {
+    "tune": ActionKeys(
+        integers={
+            "protection_milli": (150, 1, 1000),
+            "protection_least_milli": (100, 1, 1000),
+            "protection_max_milli": (200, 1, 1000),
+        },
+        durations={
+            "window_ns": (_HOUR_NS, 10**9, _YEAR_NS),
+            "runtime_least_ns": (_HOUR_NS, 1, _YEAR_NS),
+            "runtime_max_ns": (30 * 24 * _HOUR_NS, 1, _YEAR_NS),
+        },
+    ),
     "yielding": ActionKeys(
         integers={"large_cards": (4, 1, 1 << 20)},
         durations={
@@ -246,6 +266,7 @@ def build(record: PolicyConfigured) -> Policy:
         settings=settings,
         timing=_timing(numbers, words),
         asks_quota="admit.then" in words,
+        is_patient=any(value for key, value in numbers.items() if key.endswith(".patience_ns")),
         evicts=any(action.action in _HUNTS for action in record.actions),
         ends_stale=any(action.action == "stale" for action in record.actions),
         admits_unasked=words.get("enqueue.unasked") == "permit",
@@ -310,6 +331,7 @@ def _combined(tiers: list[list[Hooks]], settings: Settings) -> dict[str, Any]:
     for hook in ("preemptable", "reclaimable"):
         judge = tier_vetoes if settings.vetoes == "tiers" else intersection
         combined[hook] = judge(by_tier(hook))
+    combined["spare"] = () if settings.vetoes == "tiers" else flat(by_tier("spare"))
     orders, spreads = flat(by_tier("victim_order")), flat(by_tier("spread"))
     combined["victim_order"] = orders[0] if orders else None
     combined["spread"] = spreads[-1] if spreads else False
@@ -350,6 +372,7 @@ _OF_PLACEMENT = ("allocatable", "predicate", "predicate_now", "node_order")
 
 _COMPANIONS = {
     "headroom": "job_enqueue",
+    "spare": "reclaimable",
     "predicate_now": "predicate",
     "node_order_now": "node_order",
     "follows_capacity": "job_order",

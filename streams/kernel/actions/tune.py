@@ -1,0 +1,64 @@
+"""The controller of gaps has its turn: see module `tuning`."""
+
+from ganger.schemas.decisions import Decision
+from ganger.schemas.enums import DecisionKind, Tier
+from ganger.schemas.reasons import Reason
+from ganger.streams.kernel import tuning
+from ganger.streams.kernel.decide import say
+from ganger.streams.kernel.foresight import controller
+from ganger.streams.kernel.foresight.controller import Move
+from ganger.streams.kernel.session import Session
+from ganger.streams.kernel.state import State
+
+_REASONS = {
+    controller.Cause.MAIN_WAIT: Reason.TUNE_MAIN_WAIT,
+    controller.Cause.COMPLETION: Reason.TUNE_COMPLETION,
+    controller.Cause.USE: Reason.TUNE_USE,
+}
+_RULES = {
+    controller.Knob.RUNTIME_MAX: "tune.runtime_max",
+    controller.Knob.PROTECTION: "tune.protection",
+}
+
+
+def run(session: Session) -> None:
+    """Measure, and move what is to be moved; each move is said."""
+    state = session.state
+    futures = state.indexes.futures
+    is_waiting = futures is not None and bool(futures.lines or futures.resting)
+    for move in tuning.run(state, is_waiting or session.lone is not None):
+        _say(state, move)
+
+
+def _say(state: State, move: Move) -> None:
+    say(
+        state,
+        Decision(
+            state.cell,
+            state.cause,
+            state.decision_index,
+            state.now_ns,
+            DecisionKind.TUNE,
+            "",
+            "",
+            -1,
+            0,
+            "",
+            (),
+            0,
+            0,
+            Tier.UNKNOWN,
+            0,
+            "",
+            _REASONS[move.cause],
+            move.old,
+            move.measured_milli,
+            move.new,
+            state.policy.digest,
+            0,
+            0,
+            0,
+            b"",
+            rule=_RULES[move.knob],
+        ),
+    )

@@ -1,0 +1,73 @@
+"""Candidates that are kept, and the quick no for takers whom nobody can help, change no decision."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import pytest
+
+from ganger.streams.kernel.candidates import Pool
+from support.builders import Cell, node, policy, queue, role
+from support.world import World
+
+TAKING = ("enqueue", "allocate", "backfill", "reclaim", "preempt")
+RULES = ("priority", "gang", "fair_share", "capability", "pack")
+
+Arrival = tuple[str, int, int, int, int, bool]
+
+
+@st.composite
+def arrivals(draw: st.DrawFn) -> list[Arrival]:
+    """Queue, priority, pods, least pods and cards of each job, and whether one ends before it."""
+    jobs: list[Arrival] = []
+    for _ in range(draw(st.integers(2, 10))):
+        count = draw(st.integers(1, 3))
+        jobs.append(
+            (
+                draw(st.sampled_from("abc")),
+                draw(st.integers(0, 1)),
+                count,
+                draw(st.integers(0, count)),
+                draw(st.integers(1, 3)),
+                draw(st.booleans()),
+            )
+        )
+    return jobs
+
+
+def lived(jobs: list[Arrival]) -> Cell:
+    """A cell in which these arrive one after the other and some end."""
+    rules = policy(*RULES, actions=TAKING)
+    queues = [queue(name) for name in "abc"]
+    cell = Cell().start(node("x", 4), node("y", 3), *queues, rules=rules)
+    world = World(cell)
+    for number, (name, priority, count, least, cards, ends) in enumerate(jobs):
+        running = world.running()
+        if ends and running:
+            first = cell.state.jobs[cell.state.job_by_key[running[0]]]
+            for index, pod in sorted((first.pods or {}).items()):
+                cell.succeeded(running[0], index, pod.attempt)
+        made = role(replicas=count, minimum=least, cards=cards)
+        cell.submit(f"j{number}", made, queue=name, priority=priority)
+        world.rest(2 * len(jobs) + 6)
+    return cell
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(jobs=arrivals())
+def test_the_quick_no_is_never_wrong(jobs: list[Arrival]) -> None:
+    quick = lived(jobs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pool, "may_help", lambda *_: True)
+        patch.setattr(Pool, "spares_any", lambda *_: True)
+        slow = lived(jobs)
+    assert quick.decisions == slow.decisions
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(jobs=arrivals())
+def test_it_does_not_show_whether_candidates_were_kept(jobs: list[Arrival]) -> None:
+    kept = lived(jobs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pool, "is_of", lambda *_: False)
+        anew = lived(jobs)
+    assert kept.decisions == anew.decisions
+    assert kept.digest == anew.digest
