@@ -256,8 +256,8 @@ MEANING: dict[Reason, str] = {
     Reason.FITS_NEXT_CYCLE: "fits now; the next cycle will place it",
     Reason.PREEMPTED: "gives way to a job of its queue that goes first: asks {asked}, {free} free",
     Reason.RECLAIMED: (
-        "given back to a queue that lacks its due: asks {asked}, {free} free; its own due is "
-        "{limit}"
+        "given back to a queue that lacks its due: asks {asked}, {free} free; the one that gives "
+        "is due {limit}"
     ),
     Reason.RECLAIM_IN_COHORT: (
         "given back to a queue of the cohort that lent it: asks {asked}, nominal quota {limit}"
@@ -380,6 +380,7 @@ _CARDS = (
     Reason.WITHIN_LIMITS,
     Reason.CARD_SHARE_TOO_SMALL,
     Reason.PREEMPTED,
+    Reason.RECLAIMED,
     Reason.BESIDE_RESERVATION,
     Reason.SPOT_FILL,
     Reason.RESERVED_HEAD,
@@ -390,7 +391,6 @@ _RESOURCES = (
     Reason.OVERCOMMIT,
     Reason.QUEUE_CAPABILITY,
     Reason.RESOURCE_TOO_LITTLE,
-    Reason.RECLAIMED,
     Reason.RECLAIM_IN_COHORT,
     Reason.RECLAIM_WHILE_BORROWING,
     Reason.FAIR_SHARE,

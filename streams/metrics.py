@@ -35,6 +35,9 @@ OTHER = "other"
 CARD_STATES = ("free", "shared", "used", "failed", "closed")
 """Of a card: free; partly given away; given away; not healthy; on a node that takes no pods."""
 
+GAP_FIGURES = ("completion", "use", "main_wait")
+"""Of jobs in gaps: how many were completed; idle card-time used; wait of main jobs, to before."""
+
 ERROR_CLASSES = tuple(refusal.value for refusal in Refusal)
 """Classes of dead letters that the codec finds; others are named to `Metrics`."""
 
@@ -93,6 +96,13 @@ class Metrics:
             "ganger_jobs_pending", "Jobs that wait to be placed", "cell", "queue"
         )
         self._cards = self._gauge("ganger_cards", "Cards of the cell", "cell", "state")
+        self._gaps = self._gauge(
+            "ganger_gaps_ratio",
+            "How jobs in gaps fare in the window under way: share of them that was completed, share"
+            " of idle card-time that they used, wait of main jobs against before",
+            "cell",
+            "figure",
+        )
         self._restore = self._gauge(
             "ganger_restore_seconds", "Time that the latest restore of the cell took", "cell"
         )
@@ -171,6 +181,15 @@ class Metrics:
             self._of(self._cards, cell, OTHER).set(other)
         else:
             self._drop(self._cards, cell, OTHER)
+
+    def gaps(self, cell: str, milli_by_figure: Mapping[str, int]) -> None:
+        """Health of backfill in thousandths, by `GAP_FIGURES`; negative where it is unknown."""
+        for figure in GAP_FIGURES:
+            milli = milli_by_figure.get(figure, -1)
+            if milli < 0:
+                self._drop(self._gaps, cell, figure)
+            else:
+                self._of(self._gaps, cell, figure).set(milli / 1000)
 
     def restored(self, cell: str, seconds: float) -> None:
         """The cell was restored from a snapshot and the tail of its ledger."""

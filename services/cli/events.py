@@ -20,7 +20,14 @@ from ganger.schemas.records import (
     RetryPolicy,
     Role,
 )
-from ganger.services.cli.units import Clock, amount_text, count_text, duration_text, reason_text
+from ganger.services.cli.units import (
+    Clock,
+    amount_text,
+    count_text,
+    duration_text,
+    milli_text,
+    reason_text,
+)
 
 PLACES = (
     DecisionKind.ALLOCATE,
@@ -139,8 +146,8 @@ def foreseen_texts(decision: Decision) -> list[str]:
             parts.append(f"nobody's victim for {duration_text(decision.protect_ns)}")
         if decision.hold_ns or decision.risk_milli:
             parts.append(
-                f"keeps its cards for {duration_text(decision.hold_ns)}, loses them in "
-                f"{decision.risk_milli} of 1000 cases"
+                f"keeps its cards for {duration_text(decision.hold_ns)}, loses them with a "
+                f"probability of {milli_text(decision.risk_milli * 100)}%"
             )
     elif kind is DecisionKind.NOTICE and decision.until_ns:
         parts.append(f"in {duration_text(max(0, decision.until_ns - time_ns))}")
@@ -166,6 +173,8 @@ def placed_text(decisions: Sequence[Decision]) -> str:
     """Pods, attempt, node and cards of decisions on one node in one attempt."""
     first = decisions[0]
     if first.pod < 0:  # a claim is a role's, whichever pod will start on it
+        if not first.role:  # given up as a whole
+            return "all that it claimed"
         text = f"{count_text(len(decisions), 'pod')} of role {first.role} on {first.node}"
     else:
         pods = numbers_text("pod", [decision.pod for decision in decisions])

@@ -201,8 +201,12 @@ def write_starts(path: Path, starts: Iterable[Start]) -> None:
 
 
 def _check_writable(option: str, path: Path) -> None:
+    """Refuse a file that cannot be written, before a run; it is not made or changed."""
+    was_there = path.exists()
     try:
         path.open("a").close()
+        if not was_there:
+            path.unlink()
     except OSError as error:
         raise InputError(
             option, f"{path} cannot be written ({error.strerror})", "name another file"

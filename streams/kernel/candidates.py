@@ -13,7 +13,6 @@ from heapq import heappop, heappush, merge
 
 from ganger.schemas.enums import Phase, Tier, Tri
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel.digest import note_moved
 from ganger.streams.kernel.entities import ClaimEntry, Job, Pod, Queue, Taker, Victim
 from ganger.streams.kernel.gangs import is_leaving, needed, surplus
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS
@@ -72,8 +71,8 @@ class Solution:
 
 
 class Pool:
-    """All candidates of an action. It is kept between cycles, and jobs are bundled anew when anything
-    of theirs has changed (`catch_up`); what it holds follows from the state alone.
+    """All candidates of an action. It is kept between cycles, and jobs are bundled anew when
+    anything of theirs has changed (`catch_up`); what it holds follows from the state alone.
     """
 
     __slots__ = (
@@ -95,7 +94,7 @@ class Pool:
         self.hunt = hunt
         self._policy = state.policy
         self._epochs = _epochs(state)
-        self._heap: list[tuple[int, int]] = []  # when that of an attempt changes, of which job by seq
+        self._heap: list[tuple[int, int]] = []  # when that of an attempt changes, seq of its job
         self._fresh: list[int] = []  # seqs of jobs that were placed in the cycle they were seen in
         # by seq of the job: queue, bundles, attempts that leave
         self._made: dict[int, tuple[int, list[Bundle], list[Pod]]] = {}
@@ -310,7 +309,7 @@ class Pool:
 
 def pool_of(state: State, hunt: Hunt) -> Pool:
     """The candidates of an action as they are now."""
-    note_moved(state)  # those of this cycle
+    state.note_moved()  # those of this cycle
     indexes = state.indexes
     moved, indexes.moved = indexes.moved, {}
     kept: dict[str, object] = {}

@@ -18,6 +18,7 @@ from ganger.streams.kernel.actions import (
 )
 from ganger.streams.kernel.decide import say_cycle_closed
 from ganger.streams.kernel.digest import seal
+from ganger.streams.kernel.lent import Lent
 from ganger.streams.kernel.session import Session
 from ganger.streams.kernel.starts import start_claims
 from ganger.streams.kernel.state import State
@@ -48,7 +49,7 @@ def _backfill_timed(session: Session) -> None:
 
 TIMED_ACTIONS = {
     **ACTIONS,
-    "allocate": timed.allocate,
+    "allocate": lambda session: timed.allocate(session, Lent),
     "backfill": _backfill_timed,
     "tune": tune.run,
     "yielding": yielding.run,

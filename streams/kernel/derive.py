@@ -26,7 +26,8 @@ from ganger.streams.kernel.evictions import watch_protection
 from ganger.streams.kernel.lifecycle import WAITING
 from ganger.streams.kernel.lines import line_up
 from ganger.streams.kernel.reservations import reserved_nodes
-from ganger.streams.kernel.state import RESERVE_ALL, Indexes, State
+from ganger.streams.kernel.settings import RESERVE_ALL
+from ganger.streams.kernel.state import Indexes, State
 from ganger.streams.kernel.submissions import count_waiters
 from ganger.streams.kernel.timers import Timers, Wake
 from ganger.streams.kernel.waiting import TimedWaiting, Waiting

@@ -37,9 +37,6 @@ from ganger.streams.kernel.entities import (
 )
 from ganger.streams.kernel.state import State
 
-MOVED_MAX = 4096
-"""Jobs that changed; beyond it making anew what is kept about jobs is cheaper than catching up."""
-
 _MODULUS = 1 << 128
 _blank = blake2b(digest_size=16)
 _encode = msgspec.msgpack.Encoder().encode
@@ -451,29 +448,13 @@ def loose_entities(state: State) -> list[Entity]:
     ]
 
 
-def note_moved(state: State) -> None:
-    """Note which jobs are marked now: whatever changes a fact of theirs, or of their attempts, marks
-    them for the digest. For what is kept about jobs between cycles. O(marks).
-    """
-    moved = state.indexes.moved
-    if moved is None:
-        return
-    for entity in state.dirty:
-        if isinstance(entity, Job):
-            moved[entity.seq] = True
-        elif isinstance(entity, Pod):
-            moved[entity.job] = True
-    if len(moved) > MOVED_MAX:
-        state.indexes.moved = None
-
-
 def seal(state: State) -> bytes:
     """The digest of the state now, 16 bytes. O(entities touched since the last call)."""
     total = state.digest
     copy = _blank.copy
     from_bytes = int.from_bytes
     if state.indexes.moved is not None:
-        note_moved(state)
+        state.note_moved()
     for entity in state.dirty:
         entity.is_dirty = False
         if entity.is_untold:

@@ -14,7 +14,8 @@ from ganger.streams.kernel.foresight import margins, runs
 from ganger.streams.kernel.futures import Futures, Lanes
 from ganger.streams.kernel.gangs import is_pending
 from ganger.streams.kernel.horizon.steps import FOREVER
-from ganger.streams.kernel.state import FREED, STIRRED, State
+from ganger.streams.kernel.settings import FREED, STIRRED
+from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 
 MARGIN_SHARE_MILLI = 900

@@ -32,8 +32,9 @@ from ganger.streams.kernel.horizon.orders import ORDERS, Ask
 from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.node_index import MEMORY_SHIFT, NodeIndex
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, Shape
-from ganger.streams.kernel.session import Turns
-from ganger.streams.kernel.state import Refusal, State, Timing
+from ganger.streams.kernel.session import Turns, Way
+from ganger.streams.kernel.settings import Timing
+from ganger.streams.kernel.state import Refusal, State
 from ganger.streams.kernel.topology import NodeClass
 from ganger.streams.kernel.waiting import GROWING
 
@@ -124,6 +125,9 @@ class Gaps:
         return self._start_in_turn(job) is None
 
     # ---- in turn --------------------------------------------------------------------------------
+
+    def make_way(self, way: Way) -> None:
+        """Let others make way for who is first in line: here nobody in a gap does."""
 
     def walk(self) -> None:
         """Start who is first while it fits; reserve for the first that does not."""

@@ -21,8 +21,8 @@ from ganger.streams.kernel.occupancy import is_open
 from ganger.streams.kernel.quota import is_counted
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, CPU, MEMORY, PODS, JobShape
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.tallies import catch_up, tally_of
 from ganger.streams.kernel.submissions import count_waiters
+from ganger.streams.kernel.tallies import catch_up, tally_of
 
 
 class InvariantViolation(AssertionError):

@@ -4,7 +4,7 @@ The plain meaning, beside that of module `gaps`:
 
 * Before gaps are offered the first in line is looked at again: if it fits once some of those who
   may be suspended, or run as spot work, have left, they are told to, and it claims their cards.
-  Then the next one is looked at, and so on. Where that is not enough and it has waited for too long,
+  Then the next one is looked at, and so on. Where that is not enough and it waits for too long,
   others in gaps are evicted too: none inside its protection window, none that would lose too much.
 * Who is suspended goes on as soon as there are cards, before anybody new is let into a gap: where
   it was, or elsewhere from its checkpoint.
@@ -29,7 +29,8 @@ from ganger.streams.kernel.horizon.gather import Freed
 from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.manners import HEAVY, SPOT, SUSPENDABLE
 from ganger.streams.kernel.session import Way
-from ganger.streams.kernel.state import Refusal, State, Timing
+from ganger.streams.kernel.settings import Timing
+from ganger.streams.kernel.state import Refusal, State
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _BACKFILL = DecisionKind.BACKFILL

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 
-from ganger.schemas.enums import BackfillPreference, Communication, IdleClass, Tier
+from ganger.schemas.enums import BackfillPreference, Communication, IdleClass, Phase, Tier
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import memory, tuning
 from ganger.streams.kernel.entities import Job, Node, Pod
-from ganger.streams.kernel.evictions import is_told
 from ganger.streams.kernel.foresight import risk, windows
 from ganger.streams.kernel.foresight.risk import Terms
 from ganger.streams.kernel.futures import HolderKey
@@ -17,6 +16,7 @@ from ganger.streams.kernel.state import State
 SUSPENDABLE, SPOT, HEAVY = 1, 2, 4
 """Parts of a manner: can be suspended and resumed; is spot work; its pods talk much."""
 
+_RELEASING = Phase.RELEASING
 _SPOT = Tier.SPOT
 _PRIORS = {Reason.SUSPENDABLE: 500, Reason.SPOT_FILL: 300}
 """Probability of having to make way, in thousandths, while nothing is known; of others `_PRIOR`."""
@@ -52,8 +52,10 @@ def is_yielding(state: State, holder: HolderKey) -> bool:
     """Whether cards of somebody in a gap are anybody's whose turn it is: it makes way at once."""
     job = state.jobs[holder[0]]
     pod = job.pods.get(holder[1]) if job.pods else None
-    if pod is None or pod.attempt != holder[2] or is_told(pod):
+    if pod is None or pod.attempt != holder[2]:
         return False
+    if pod.phase is _RELEASING and not pod.suspended_ns:
+        return False  # told to end: its cards are promised to others, as a rule
     found = manner(state, job)
     return bool(found & SUSPENDABLE or (found & SPOT and pod.protected_until_ns <= state.now_ns))
 

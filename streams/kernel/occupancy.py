@@ -235,7 +235,7 @@ def count_in(state: State, node: Node) -> None:
 
 
 def count_barred(state: State, node: Node) -> None:
-    """Make the part of its capacity again that is out of use, since the node is cordoned or drains."""
+    """Make the part of its capacity that is out of use again: the node is cordoned or drains."""
     barred = node.capacity if node.is_cordoned or node.is_draining else {}
     if barred == node.barred:
         return

@@ -22,7 +22,8 @@ from ganger.streams.kernel.horizon.outlook import Outlook
 from ganger.streams.kernel.horizon.steps import FOREVER, Steps
 from ganger.streams.kernel.resources import CARD_MILLI
 from ganger.streams.kernel.session import Turns
-from ganger.streams.kernel.state import FREED, RESERVE_ALL, State, Timing
+from ganger.streams.kernel.settings import FREED, RESERVE_ALL, Timing
+from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 
 # bound once: looking a member up on its Enum class costs more than what is done with it

@@ -252,8 +252,8 @@ def _divided(state: State, places: list[int]) -> dict[int, Amounts]:
         busy = [queue for queue in queues if queue.jobs]
         idle = [queue for queue in queues if not queue.jobs]
         for place in places:
-            is_asked = state.used[place] or any([queue.waiting[place] for queue in busy])
-            if not (is_asked or any([queue.guarantee for queue in queues])):
+            is_asked = state.used[place] or any(queue.waiting[place] for queue in busy)
+            if not (is_asked or any(queue.guarantee for queue in queues)):
                 for queue in busy:
                     result.setdefault(queue.index, {})[place] = 0
                 continue
@@ -271,7 +271,7 @@ def _divided(state: State, places: list[int]) -> dict[int, Amounts]:
 def _parts(amount: int, queues: list[Queue], claims: list[tuple[int, int]]) -> list[int]:
     """What each queue gets of an amount, by its floor and cap."""
     caps = [cap for _, cap in claims]
-    if sum(caps) <= amount and all([queue.config.weight for queue in queues]):
+    if sum(caps) <= amount and all(queue.config.weight for queue in queues):
         return caps  # there is enough for all
     named = [
         ((queue.config.queue,), Claim(queue.config.weight, floor, cap))

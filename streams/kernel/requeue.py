@@ -20,9 +20,7 @@ def put_back(state: State, job: Job, reason: Reason, asked: int = 0, limit: int 
     """Let a job wait before it is tried again, or end it if that has been done too often.
 
     It may stand in a line; it is settled. One that was never placed has to be admitted anew.
-
-    Args:
-        asked, limit: numbers of the reason.
+    `asked` and `limit` are the numbers of the reason.
     """
     settings = state.policy.settings
     count = job.requeues + 1

@@ -11,7 +11,6 @@ from ganger.schemas.records import ZoneConfigured
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 
-
 ANY = "*"
 """Stands in a role for whatever zone is open."""
 

@@ -1,5 +1,6 @@
 """Jobs in gaps that make way: what holds in every history."""
 
+from collections.abc import Mapping
 from hashlib import sha256
 
 import pytest
@@ -21,7 +22,7 @@ EAGER = {"yielding": {"evict_after_ns": "5s", "floor_ns": "3s"}}
 """Arguments under which jobs are evicted often."""
 
 
-def history_of(seed: int, **arguments: dict[str, object]) -> LentHistory:
+def history_of(seed: int, **arguments: Mapping[str, str]) -> LentHistory:
     history = LentHistory(lent_policy(**arguments), seed)
     for _ in range(STEPS):
         history.step()

@@ -1,5 +1,5 @@
-"""Random lives of cells under each share rule: nothing that is derived drifts from the facts, limits
-hold, and who goes on from a snapshot decides the same.
+"""Random lives of cells under each share rule: nothing derived drifts from the facts, limits hold,
+and who goes on from a snapshot decides the same.
 """
 
 import random

@@ -22,9 +22,7 @@ def moves(decisions: list[Decision]) -> list[Decision]:
 
 def work_of(later_run_s: int) -> list[Work]:
     """A job as wide as the cell every twenty seconds; from the forty-first on they run so long."""
-    return [
-        Work(str(n), 20 * n, 15 if n <= 40 else later_run_s, CARDS, 100) for n in range(1, 161)
-    ]
+    return [Work(str(n), 20 * n, 15 if n <= 40 else later_run_s, CARDS, 100) for n in range(1, 161)]
 
 
 def test_where_main_wait_rises_the_window_gets_shorter() -> None:

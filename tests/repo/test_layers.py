@@ -45,6 +45,7 @@ KERNEL_LAYERS: tuple[tuple[str, ...], ...] = (
             "shares",
             "flags",
             "limits",
+            "settings",
             "fairness",
             "scores",
             "domains",

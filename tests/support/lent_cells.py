@@ -1,5 +1,7 @@
 """Random histories of cells in whose gaps jobs make way: suspended, resumed, moved, evicted."""
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from ganger.schemas import records as r
@@ -9,10 +11,8 @@ from ganger.streams.presets.loader import load_policy
 from support import builders as b
 from support.timed_cells import STARTS, TimedHistory
 
-RESTS = ("stopping", "stands")
 
-
-def lent_policy(**arguments: dict[str, object]) -> r.PolicyConfigured:
+def lent_policy(**arguments: Mapping[str, str]) -> r.PolicyConfigured:
     """Preset xirang over declared run times, with other arguments of some actions."""
     preset = load_policy("xirang")
     kept = tuple(one for one in preset.settings if one.key not in ("estimates", "promises"))
@@ -20,7 +20,7 @@ def lent_policy(**arguments: dict[str, object]) -> r.PolicyConfigured:
     for action in preset.actions:
         others = arguments.get(action.action, {})
         mine = [one for one in action.arguments if one.key not in others]
-        more = [r.Argument(key, value) for key, value in others.items()]  # type: ignore[arg-type]
+        more = [r.Argument(key, value) for key, value in others.items()]
         actions.append(replace(action, arguments=(*mine, *more)))
     return replace(preset, settings=kept, actions=tuple(actions), time_ns=b.GENESIS)
 

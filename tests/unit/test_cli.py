@@ -382,6 +382,18 @@ def test_points_beyond_the_end_are_said_to_be(ledger: Path) -> None:
 # ---- simulate ------------------------------------------------------------------------------------
 
 
+def test_a_refused_simulation_leaves_no_files(tmp_path: Path) -> None:
+    words = ("simulate", TRACE, "--nodes", "16x8", "--limit", 20, "--ledger", tmp_path / "run")
+    call(*words)
+    starts, chart, kept = tmp_path / "starts.csv", tmp_path / "run.svg", tmp_path / "kept.csv"
+    kept.write_text("mine")
+    call(*words, "--starts", starts, "--gantt", chart, code=2)  # it is finished
+    call(*words, "--starts", kept, code=2)
+    assert not starts.exists()
+    assert not chart.exists()
+    assert kept.read_text() == "mine"
+
+
 def test_simulate_as_json(tmp_path: Path) -> None:
     starts = tmp_path / "starts.csv"
     words = ("simulate", TRACE, "--nodes", "16x8", "--limit", 50, "--starts", starts)

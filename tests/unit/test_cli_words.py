@@ -1,12 +1,16 @@
 """Quantities, times, tables and plots as people read them."""
 
+from typing import Any
+
 import pytest
 
 from ganger.replay.history import AtOffset
+from ganger.schemas.decisions import Decision
+from ganger.schemas.enums import DecisionKind, Tier
 from ganger.schemas.reasons import MEANING, UNITS, Reason
 from ganger.services.cli import render
 from ganger.services.cli.arguments import parse_point
-from ganger.services.cli.events import numbers_text
+from ganger.services.cli.events import decision_text, foreseen_texts, numbers_text
 from ganger.services.cli.outcome import PLOT_COLUMNS, PLOT_LINES, plot
 from ganger.services.cli.render import echo_columns, folded, progress
 from ganger.services.cli.units import (
@@ -144,6 +148,12 @@ def test_relative_times_can_be_typed_again(seconds: float) -> None:
             "not reported running 10m after it was placed; it had 10m",
         ),
         (Reason.SCALED_DOWN, (0, 0, 1), "", "its role was scaled down to 1 pod"),
+        (
+            Reason.RECLAIMED,
+            (1000, 0, 59_000),
+            "",
+            "asks 1 card, 0 free; the one that gives is due 59 cards",
+        ),
         (Reason.RETRY_LIMIT, (2, 0, 1), "", "failed 2 times; it may be tried again at most 1 time"),
     ],
 )
@@ -253,3 +263,25 @@ def test_a_plot_of_little_use_is_scaled_up() -> None:
     assert title.endswith("full height is 3.20%")
     assert lines[0] == " 3.20%  █"
     assert lines[-1] == "    0% ██"
+
+
+def _decision(kind: DecisionKind, reason: Reason = Reason.UNKNOWN, **others: Any) -> Decision:
+    empty: tuple[Any, ...] = ("j", "", -1, 0, "", (), 0, 0, Tier.MAIN, 0, "")
+    counts = (others.pop("asked", 0), 0, others.pop("limit", 0), b"", 0, 0, 0, b"")
+    return Decision("lab", 1, 0, START_NS, kind, *empty, reason, *counts, **others)
+
+
+def test_a_claim_that_is_given_up_names_no_pod_role_or_node() -> None:
+    given_up = _decision(
+        DecisionKind.UNCLAIM, Reason.CLAIM_EXPIRED, limit=300 * SECOND, queue="q", rule="reclaim"
+    )
+    assert decision_text(given_up) == (
+        "j, all that it claimed, by rule reclaim, queue q: its claim was not met within 5m"
+    )
+
+
+def test_the_risk_of_a_gap_is_a_percentage() -> None:
+    lent = _decision(DecisionKind.BACKFILL, hold_ns=SECOND, risk_milli=125)
+    assert foreseen_texts(lent) == [
+        "keeps its cards for 1s, loses them with a probability of 12.5%"
+    ]

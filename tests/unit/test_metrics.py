@@ -207,3 +207,12 @@ def test_a_port_that_is_taken_is_named(metrics: Metrics) -> None:
             metrics.serve(port)
     with pytest.raises(EndpointTaken, match=r"192\.0\.2\.1:0"):
         metrics.serve(0, "192.0.2.1")
+
+
+def test_health_of_gaps_is_shown_where_it_is_known(metrics: Metrics) -> None:
+    metrics.gaps("c1", {"completion": 990, "use": 500, "main_wait": -1})
+    shown = lines(metrics, "ganger_gaps_ratio")
+    assert 'ganger_gaps_ratio{cell="c1",figure="completion"} 0.99' in shown
+    assert not [line for line in shown if "main_wait" in line]
+    metrics.gaps("c1", {})
+    assert not [line for line in lines(metrics, "ganger_gaps_ratio") if not line.startswith("#")]

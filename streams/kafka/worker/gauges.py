@@ -3,6 +3,7 @@
 from collections import Counter
 
 from ganger.schemas.enums import Phase
+from ganger.streams.kernel import tuning
 from ganger.streams.kernel.state import State
 
 _WAITING = (Phase.PENDING, Phase.INQUEUE)
@@ -29,3 +30,15 @@ def cards_by_state(state: State) -> dict[str, int]:
         counts["shared"] += shared
         counts["used"] += healthy - free - shared
     return dict(counts)
+
+
+def gap_health(state: State) -> dict[str, int]:
+    """How jobs in gaps fare in the window under way, in thousandths; empty without a controller."""
+    if not tuning.is_on(state):
+        return {}
+    health = tuning.health_of(tuning.window_of(state), tuning.past_of(state))
+    return {
+        "completion": health.completion_milli,
+        "use": health.use_milli,
+        "main_wait": health.main_wait_milli,
+    }

@@ -21,7 +21,7 @@ from ganger.streams.kafka.cluster.cells import Placement
 from ganger.streams.kafka.wire.outlet import Outlet
 from ganger.streams.kafka.wire.tail import Arrivals
 from ganger.streams.kafka.worker.cell import CellPorts, CellRunner, CellUnrunnable
-from ganger.streams.kafka.worker.gauges import cards_by_state, jobs_waiting
+from ganger.streams.kafka.worker.gauges import cards_by_state, gap_health, jobs_waiting
 from ganger.streams.kafka.worker.pulse import Pulse
 from ganger.streams.metrics import Metrics
 
@@ -337,6 +337,7 @@ class Scheduler(Thread):
             for runner in self._runners.values():
                 self._metrics.waiting(runner.cell, jobs_waiting(runner.state))
                 self._metrics.cards(runner.cell, cards_by_state(runner.state))
+                self._metrics.gaps(runner.cell, gap_health(runner.state))
 
 
 def _spare_the_heap() -> None:

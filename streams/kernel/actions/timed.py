@@ -22,15 +22,15 @@ from ganger.streams.kernel.entities import ClaimEntry, Job, Key, Node, Pod
 from ganger.streams.kernel.futures import Futures, HolderKey
 from ganger.streams.kernel.gaps import Gaps, Held
 from ganger.streams.kernel.horizon.steps import FOREVER
-from ganger.streams.kernel.lent import Lent
 from ganger.streams.kernel.lifecycle import move_job
 from ganger.streams.kernel.lines import line_up, look_of
 from ganger.streams.kernel.manners import SPOT, manner
 from ganger.streams.kernel.placement import place_counts, place_job
 from ganger.streams.kernel.pool import Pool
 from ganger.streams.kernel.session import Session
+from ganger.streams.kernel.settings import FREED, RESERVE_ALL
 from ganger.streams.kernel.starts import in_turn, placed
-from ganger.streams.kernel.state import FREED, RESERVE_ALL, Refusal, State
+from ganger.streams.kernel.state import Refusal, State
 from ganger.streams.kernel.statement import Statement
 from ganger.streams.kernel.waiting import TimedWaiting
 
@@ -251,8 +251,11 @@ def _cards(statement: Statement) -> Held:
     return held
 
 
-def allocate(session: Session) -> None:
-    """Start who is first in line, and reserve for those who cannot start."""
+def allocate(session: Session, lends: type[Gaps]) -> None:
+    """Start who is first in line, and reserve for those who cannot start.
+
+    `lends`: plans where those in gaps make way.
+    """
     state = session.state
     futures, timing = state.indexes.futures, state.policy.timing
     waiting = state.indexes.inqueue
@@ -269,7 +272,7 @@ def allocate(session: Session) -> None:
     if is_pool and not futures.odd_count and (lone is None or cards_of(lone) >= 0):
         planner = Pool(state, futures, timing, starts)
     elif timing.yields is not None:
-        planner = Lent(state, futures, timing, starts, windows)
+        planner = lends(state, futures, timing, starts, windows)
     else:
         planner = Gaps(state, futures, timing, starts, windows)
     is_called = True
@@ -293,7 +296,7 @@ def allocate(session: Session) -> None:
         futures.book = None  # it is kept by the other alone
     if futures.lines or futures.resting or state.bookings:
         planner.walk()
-        if isinstance(planner, Lent):
+        if isinstance(planner, lends):
             session.make_way, session.host = planner.make_way, starts
         session.offer_gaps = planner.scan
     state.stirred = 0

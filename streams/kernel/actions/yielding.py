@@ -22,7 +22,8 @@ from ganger.streams.kernel.lines import step_out
 from ganger.streams.kernel.manners import SPOT, SUSPENDABLE
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS
 from ganger.streams.kernel.session import Host, Session
-from ganger.streams.kernel.state import State, Yielding
+from ganger.streams.kernel.settings import Yielding
+from ganger.streams.kernel.state import State
 from ganger.streams.kernel.suspension import may_suspend
 from ganger.streams.kernel.topology import choose_cards
 

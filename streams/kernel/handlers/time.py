@@ -107,7 +107,8 @@ def _is_due(state: State, timer: Timer) -> bool:
         return found is not None and at_ns in protections(state, *found)
     if wake is _PATIENCE:
         job = state.jobs.get(timer[2])
-        return job is not None and job.phase in WAITING and state.indexes.patient.get(job.seq) == at_ns
+        until_ns = state.indexes.patient.get(timer[2])
+        return job is not None and job.phase in WAITING and until_ns == at_ns
     if wake is _TIME_LIMIT:
         found = _live(state, timer)
         return found is not None and over_ns(state, *found) == at_ns

@@ -97,8 +97,8 @@ def shares(state: State) -> dict[int, Amounts]:
             if queue.children:
                 below = [state.queues[child] for child in queue.children]
                 # quotas may exceed what there is; there is no more to divide for that
-                part = {p: min(n, amounts[p]) for p, n in found[queue.index].items()}
-                levels.append((part, below))
+                bounded = {p: min(n, amounts[p]) for p, n in found[queue.index].items()}
+                levels.append((bounded, below))
     state.indexes.shares[NAME] = Shares(found, epochs, cause=state.cause)
     return found
 

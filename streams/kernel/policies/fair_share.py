@@ -27,7 +27,12 @@ HOOKS = ("queue_order", "preemptive", "reclaimable")
 def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
     """Takes no arguments."""
     integers(arguments, where, {})
-    return Hooks(queue_order=_queue_key, preemptive=_preemptive, reclaimable=_reclaimable, spare=_spare)
+    return Hooks(
+        queue_order=_queue_key,
+        preemptive=_preemptive,
+        reclaimable=_reclaimable,
+        spare=_spare,
+    )
 
 
 def _queue_key(state: State, queue: Queue, admits: bool) -> tuple[int, ...]:

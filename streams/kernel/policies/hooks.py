@@ -142,6 +142,10 @@ class Arguments:
         if self._texts.get(key) == "all":
             self._known[key] = None
             return greatest
+        text = self._texts.get(key)
+        value = default if text is None else _integer(text)
+        if text is not None and (value is None or not least <= value <= greatest):
+            self._refuse(key, text, f'give an integer from {least} to {greatest}, or "all"')
         return self.integer(key, default, least, greatest)
 
     def several(self, key: str, default: str, options: tuple[str, ...]) -> tuple[str, ...]:

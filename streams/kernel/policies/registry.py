@@ -52,15 +52,15 @@ from ganger.streams.kernel.policies.votes import (
     tier_vetoes,
     tier_vote,
 )
-from ganger.streams.kernel.state import (
+from ganger.streams.kernel.settings import (
     LENT_ROUTES,
     RESERVE_ALL,
     ROUTES,
-    Policy,
     Settings,
     Timing,
     Yielding,
 )
+from ganger.streams.kernel.state import Policy
 
 
 class Rule(Protocol):
@@ -136,8 +136,8 @@ _TAKING = ActionKeys(
     choices={"give_back": ("yes", ("yes", "no")), "search": ("cell", ("cell", "node"))},
 )
 """Of actions that take from others: jobs per queue that are tried in vain; how often a pod is
-begun anew before it is nobody's victim (-1: any number); how long a job waits before it takes; the most
-unsaved run time that a victim may lose (0: any); whether victims that are not needed are
+begun anew before it is nobody's victim (-1: any number); how long a job waits before it takes; the
+most unsaved run time that a victim may lose (0: any); whether victims that are not needed are
 spared, and where victims are sought: in the whole cell, or on one node after the other.
 """
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ganger.schemas import records as r
 from ganger.schemas.reasons import Reason
+from ganger.schemas.records import Argument
 from ganger.streams.kernel.policies import registry
 from ganger.streams.kernel.policies.hooks import Arguments, PolicyRefused
 from ganger.streams.kernel.policies.registry import ActionKeys, build
@@ -186,3 +187,10 @@ def test_arguments_of_actions_are_compiled(monkeypatch: pytest.MonkeyPatch) -> N
 def test_only_rules_that_look_at_nodes_make_a_policy_more_than_plain() -> None:
     assert build(policy()).is_plain
     assert build(policy("spread", "gang")).is_plain
+
+
+def test_a_count_that_may_be_all_says_so() -> None:
+    reader = Arguments((Argument("reserve", "some"),), "actions[0]")
+    with pytest.raises(PolicyRefused, match='or "all"') as refused:
+        reader.count("reserve", 0, 0, 9)
+    assert refused.value.where == "actions[0].reserve"

@@ -9,6 +9,7 @@ import dataclasses
 import pytest
 
 from ganger.schemas.enums import DecisionKind
+from ganger.schemas.reasons import Reason
 from ganger.schemas.records import ActionConfig, Argument
 from ganger.streams.kernel.candidates import Hunt, Pool, losable_until_ns
 from ganger.streams.kernel.entities import Pod
@@ -19,6 +20,7 @@ from support.decision_lines import job_of
 K = DecisionKind
 S = 10**9
 TAKING = ("enqueue", "allocate", "reclaim")
+HUNT = Hunt("reclaim", Reason.RECLAIMED, True, None, lost_max_ns=100 * S)
 RULES = ("priority", "gang", "fair_share", "pack")
 
 
@@ -106,12 +108,11 @@ def test_who_was_begun_anew_often_enough_stays() -> None:
 def test_what_is_saved_is_not_lost(progress: int, saved: int, until_s: int) -> None:
     """Half of what is done is saved, say: so only half of the time it runs is lost."""
     pod = pod_of(progress, saved)
-    assert losable_until_ns(Hunt("x", 0, True, None, lost_max_ns=100 * S), pod) == until_s * S  # type: ignore[arg-type]
+    assert losable_until_ns(HUNT, pod) == until_s * S
 
 
 def test_who_has_saved_all_may_always_leave() -> None:
-    hunt = Hunt("x", 0, True, None, lost_max_ns=100 * S)  # type: ignore[arg-type]
-    assert losable_until_ns(hunt, pod_of(500, 500)) == 0
+    assert losable_until_ns(HUNT, pod_of(500, 500)) == 0
 
 
 def pod_of(progress: int, saved: int) -> Pod:
