@@ -25,9 +25,9 @@ from ganger.schemas.records import (
     Record,
 )
 from ganger.streams.checkpoint import SnapshotStore
+from ganger.streams.kernel.backfill.outlooks import Outlook, outlook
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.explain import Explanation, Finding, explain
-from ganger.streams.kernel.outlooks import Outlook, outlook
 from ganger.streams.kernel.resources import PODS
 from ganger.streams.kernel.state import State
 

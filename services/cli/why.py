@@ -49,9 +49,9 @@ from ganger.services.cli.units import (
     reason_text,
 )
 from ganger.services.ledgers import OpenLedger, open_ledger
+from ganger.streams.kernel.backfill.outlooks import Outlook
 from ganger.streams.kernel.explain import Explanation, Finding, PodFinding
-from ganger.streams.kernel.outlooks import Outlook
-from ganger.streams.kernel.spared import Spared
+from ganger.streams.kernel.preemption.spared import Spared
 from ganger.streams.tables.snapshots import Snapshots
 from ganger.streams.tables.store import Store
 from ganger.streams.tables.story import IdKind, StoryIndex

@@ -16,11 +16,11 @@ from ganger.streams.kernel.actions import (
     tune,
     yielding,
 )
+from ganger.streams.kernel.backfill.lent import Lent
 from ganger.streams.kernel.decide import say_cycle_closed
 from ganger.streams.kernel.digest import seal
-from ganger.streams.kernel.lent import Lent
+from ganger.streams.kernel.jobs.starts import start_claims
 from ganger.streams.kernel.session import Session
-from ganger.streams.kernel.starts import start_claims
 from ganger.streams.kernel.state import State
 
 ACTIONS: dict[str, Callable[[Session], None]] = {

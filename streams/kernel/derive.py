@@ -1,19 +1,7 @@
 """Making everything derived again from the primary facts."""
 
 from ganger.schemas.enums import Phase
-from ganger.streams.kernel import (
-    deadlines,
-    estimates,
-    held_quota,
-    occupancy,
-    promised,
-    quota,
-    stale,
-    tallies,
-    zones,
-)
-from ganger.streams.kernel.attempts import pending_actions, ttl_ns
-from ganger.streams.kernel.claims_book import book, count
+from ganger.streams.kernel.backfill import estimates, promised
 from ganger.streams.kernel.digest import (
     holds_all,
     loose_entities,
@@ -22,15 +10,20 @@ from ganger.streams.kernel.digest import (
     stride_of,
 )
 from ganger.streams.kernel.entities import ENDED, Entity, Job, Queue
-from ganger.streams.kernel.evictions import watch_protection
-from ganger.streams.kernel.lifecycle import WAITING
-from ganger.streams.kernel.lines import line_up
-from ganger.streams.kernel.reservations import reserved_nodes
+from ganger.streams.kernel.jobs import deadlines, stale
+from ganger.streams.kernel.jobs.attempts import pending_actions, ttl_ns
+from ganger.streams.kernel.jobs.lifecycle import WAITING
+from ganger.streams.kernel.jobs.lines import line_up
+from ganger.streams.kernel.jobs.submissions import count_waiters
+from ganger.streams.kernel.jobs.waiting import TimedWaiting, Waiting
+from ganger.streams.kernel.nodes import occupancy, zones
+from ganger.streams.kernel.nodes.reservations import reserved_nodes
+from ganger.streams.kernel.preemption.claims_book import book, count
+from ganger.streams.kernel.preemption.evictions import watch_protection
+from ganger.streams.kernel.queues import held_quota, quota, tallies
 from ganger.streams.kernel.settings import RESERVE_ALL
 from ganger.streams.kernel.state import Indexes, State
-from ganger.streams.kernel.submissions import count_waiters
 from ganger.streams.kernel.timers import Timers, Wake
-from ganger.streams.kernel.waiting import TimedWaiting, Waiting
 
 
 def rebuild(state: State) -> bytes:

@@ -9,20 +9,27 @@ import msgspec
 
 from ganger.schemas.enums import Phase, QueueState, Tier, Tri
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import admission, quota, scoring
+from ganger.streams.kernel.backfill.outlooks import missed
 from ganger.streams.kernel.entities import ENDED, Claim, Job, Node
-from ganger.streams.kernel.gangs import missing, needed
-from ganger.streams.kernel.lines import line_of
-from ganger.streams.kernel.node_index import holds_extra, matches, pods_on, tolerated, usable_cards
-from ganger.streams.kernel.outlooks import missed
-from ganger.streams.kernel.placement import place_job
+from ganger.streams.kernel.jobs.gangs import missing, needed
+from ganger.streams.kernel.jobs.lines import line_of
+from ganger.streams.kernel.jobs.progress import may_evict
+from ganger.streams.kernel.nodes import scoring
+from ganger.streams.kernel.nodes.node_index import (
+    holds_extra,
+    matches,
+    pods_on,
+    tolerated,
+    usable_cards,
+)
+from ganger.streams.kernel.nodes.placement import place_job
+from ganger.streams.kernel.nodes.statement import Statement
 from ganger.streams.kernel.policies.hooks import Hooks
 from ganger.streams.kernel.policies.registry import rules_of
-from ganger.streams.kernel.progress import may_evict
+from ganger.streams.kernel.preemption.spared import Spared, spared
+from ganger.streams.kernel.queues import admission, quota
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, Shape
-from ganger.streams.kernel.spared import Spared, spared
 from ganger.streams.kernel.state import Refusal, State
-from ganger.streams.kernel.statement import Statement
 from ganger.streams.kernel.topology import best_island, pods_in
 
 EXAMPLES = 3

@@ -7,22 +7,22 @@ from collections.abc import Callable
 
 from ganger.schemas.enums import Phase
 from ganger.streams.kernel import topology
-from ganger.streams.kernel.candidates import Pool, pool_of
-from ganger.streams.kernel.claims_book import Place, places
 from ganger.streams.kernel.digest import recompute, seal
 from ganger.streams.kernel.entities import ENDED, LIVE, Job, Node, Queue, Tally
 from ganger.streams.kernel.foresight.standing import Told
-from ganger.streams.kernel.gangs import placeable
-from ganger.streams.kernel.held_quota import held_by
-from ganger.streams.kernel.lifecycle import WAITING
-from ganger.streams.kernel.lines import look_of, may_start, order_key
-from ganger.streams.kernel.node_index import CPU_SHIFT, MEMORY_SHIFT
-from ganger.streams.kernel.occupancy import is_open
-from ganger.streams.kernel.quota import is_counted
+from ganger.streams.kernel.jobs.gangs import placeable
+from ganger.streams.kernel.jobs.lifecycle import WAITING
+from ganger.streams.kernel.jobs.lines import look_of, may_start, order_key
+from ganger.streams.kernel.jobs.submissions import count_waiters
+from ganger.streams.kernel.nodes.node_index import CPU_SHIFT, MEMORY_SHIFT
+from ganger.streams.kernel.nodes.occupancy import is_open
+from ganger.streams.kernel.preemption.candidates import Pool, pool_of
+from ganger.streams.kernel.preemption.claims_book import Place, places
+from ganger.streams.kernel.queues.held_quota import held_by
+from ganger.streams.kernel.queues.quota import is_counted
+from ganger.streams.kernel.queues.tallies import catch_up, tally_of
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, CPU, MEMORY, PODS, JobShape
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.submissions import count_waiters
-from ganger.streams.kernel.tallies import catch_up, tally_of
 
 
 class InvariantViolation(AssertionError):

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import Protocol
 
-from ganger.streams.kernel import quota
 from ganger.streams.kernel.entities import ROOT, ClaimEntry, Job, Key, Pod, Queue
+from ganger.streams.kernel.jobs.waiting import FRESH, Waiting
+from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.waiting import FRESH, Waiting
 
 
 class Host(Protocol):

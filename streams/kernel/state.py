@@ -19,7 +19,7 @@ from ganger.schemas.records import (
     ReservationRequested,
     ZoneConfigured,
 )
-from ganger.streams.kernel.domains import Tree
+from ganger.streams.kernel.backfill.futures import Futures
 from ganger.streams.kernel.entities import (
     Booking,
     Claim,
@@ -38,9 +38,10 @@ from ganger.streams.kernel.entities import (
     Victim,
 )
 from ganger.streams.kernel.foresight.standing import Promised
-from ganger.streams.kernel.futures import Futures
-from ganger.streams.kernel.node_index import NodeIndex
-from ganger.streams.kernel.ranking import Rankings
+from ganger.streams.kernel.jobs.waiting import PARKED, Waiting
+from ganger.streams.kernel.nodes.domains import Tree
+from ganger.streams.kernel.nodes.node_index import NodeIndex
+from ganger.streams.kernel.nodes.ranking import Rankings
 from ganger.streams.kernel.resources import (
     NAMED,
     SHARED,
@@ -52,7 +53,6 @@ from ganger.streams.kernel.resources import (
 )
 from ganger.streams.kernel.settings import STIRRED, Settings, Timing
 from ganger.streams.kernel.timers import Timers
-from ganger.streams.kernel.waiting import PARKED, Waiting
 
 
 class Permit(Enum):

@@ -27,8 +27,8 @@ from ganger.schemas import records as r
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase
 from ganger.schemas.rows import QueueRow, Row
-from ganger.streams.kernel.attempts import ttl_ns
 from ganger.streams.kernel.entities import ENDED, Job, Node
+from ganger.streams.kernel.jobs.attempts import ttl_ns
 from ganger.streams.kernel.state import State
 from ganger.streams.tables.rows import (
     TABLES,

@@ -9,7 +9,7 @@ from ganger.schemas.reasons import Reason
 from ganger.schemas.records import NodeReport
 from ganger.schemas.rows import CardRow, JobRow, NodeRow, Owner, QueueRow, Row
 from ganger.streams.kernel.entities import Job, Node, Queue
-from ganger.streams.kernel.quota import deserved
+from ganger.streams.kernel.queues.quota import deserved
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, CPU, MEMORY
 from ganger.streams.kernel.state import State
 

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 
 from ganger.schemas import records as r
-from ganger.streams.kernel import quota_tree
+from ganger.streams.kernel.queues import quota_tree
 from support.builders import Cell, node, policy, queue, role, submission
 
 RUNS = 5

@@ -9,9 +9,9 @@ from conformance.policies import volcano_policy
 from conformance.workload import Plan, refuse_unknown
 from ganger.streams.kernel.entities import Job, Pod, Taker, Victim
 from ganger.streams.kernel.explain import explain
-from ganger.streams.kernel.lines import order_key
-from ganger.streams.kernel.node_walk import victim_key
+from ganger.streams.kernel.jobs.lines import order_key
 from ganger.streams.kernel.policies.votes import first_refusal
+from ganger.streams.kernel.preemption.node_walk import victim_key
 
 ROOMY = {"cpu_m": 1 << 30, "memory": 1 << 40, "pods": 1 << 20}
 """A node that holds whatever a case puts on it without saying what there is."""

@@ -5,7 +5,6 @@ from typing import Any
 
 from conformance.cases import Body, Mismatch, same, scale_of, whole
 from conformance.flavors import flavor_of, request_of
-from ganger.streams.kernel.cohort_tree import borne
 from ganger.streams.kernel.fairness import cohort_victims, fair_victims, flavors
 from ganger.streams.kernel.fairness.cohort import Amounts, Cohort, Quota, attach, seal
 from ganger.streams.kernel.fairness.cohort_rules import (
@@ -23,6 +22,7 @@ from ganger.streams.kernel.fairness.cohort_rules import (
     victim_key,
 )
 from ganger.streams.kernel.fairness.cohort_share import share_of
+from ganger.streams.kernel.queues.cohort_tree import borne
 
 RULES = {
     "never": Rule.NEVER,

@@ -7,8 +7,8 @@ from conformance.cases import Body, Mismatch, Unsupported, same
 from conformance.cycles import Scene
 from conformance.questions import scene_of
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import scoring
 from ganger.streams.kernel.entities import Job, Node
+from ganger.streams.kernel.nodes import scoring
 
 POINT = 1_000_000
 """Scores are in millionths."""

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
-from ganger.streams.kernel.candidates import Pool
+from ganger.streams.kernel.preemption.candidates import Pool
 from support.builders import Cell, node, policy, queue, role
 from support.world import World
 

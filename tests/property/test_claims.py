@@ -6,12 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganger.schemas.enums import Phase
-from ganger.streams.kernel import claims_book, invariants, occupancy, snapshot
+from ganger.streams.kernel import invariants, snapshot
 from ganger.streams.kernel.entities import ClaimEntry, Pod
-from ganger.streams.kernel.lines import line_up, step_out
-from ganger.streams.kernel.node_index import pick_shared
+from ganger.streams.kernel.jobs.lines import line_up, step_out
+from ganger.streams.kernel.nodes import occupancy
+from ganger.streams.kernel.nodes.node_index import pick_shared
+from ganger.streams.kernel.nodes.statement import Statement
+from ganger.streams.kernel.preemption import claims_book
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.statement import Statement
 from ganger.streams.kernel.topology import lowest_cards
 from support.builders import Cell, node, policy, queue, request, role
 from support.decision_lines import job_of

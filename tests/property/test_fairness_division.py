@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ganger.streams.kernel.fairness.fair_share import Demand, divide_fair
 from ganger.streams.kernel.fairness.proportion import Contender, deserved, divide_by_key
-from ganger.streams.kernel.shares import Claim
+from ganger.streams.kernel.queues.shares import Claim
 
 MANY = settings(max_examples=200, deadline=None, derandomize=True)
 amounts = st.integers(0, 40) | st.integers(0, 10**12)

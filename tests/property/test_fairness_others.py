@@ -6,7 +6,6 @@ from math import ceil
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ganger.streams.kernel import scores
 from ganger.streams.kernel.fairness import budgets, capacity, decay, dominant
 from ganger.streams.kernel.fairness.reclaimable import (
     Branch,
@@ -15,6 +14,7 @@ from ganger.streams.kernel.fairness.reclaimable import (
     is_allowed,
     may_start,
 )
+from ganger.streams.kernel.nodes import scores
 
 MANY = settings(max_examples=200, deadline=None, derandomize=True)
 PLACES = (0, 1)

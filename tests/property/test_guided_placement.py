@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from ganger.schemas import records as r
 from ganger.schemas.enums import DecisionKind, SelectorOperator
 from ganger.streams.kernel import invariants, snapshot
-from ganger.streams.kernel.domains import around, common
-from ganger.streams.kernel.placement import place_job
+from ganger.streams.kernel.nodes.domains import around, common
+from ganger.streams.kernel.nodes.placement import place_job
+from ganger.streams.kernel.nodes.statement import Statement
+from ganger.streams.kernel.nodes.trial import domains_of
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.statement import Statement
-from ganger.streams.kernel.trial import domains_of
 from support.builders import Cell, policy, queue, role
 from support.placing import job_of, near, node_at, wish
 

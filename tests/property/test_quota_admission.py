@@ -9,7 +9,7 @@ import pytest
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, VictimRule
 from ganger.streams.kernel import snapshot
-from ganger.streams.kernel.cohort_tree import is_leaving
+from ganger.streams.kernel.queues.cohort_tree import is_leaving
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.step import step
 from support.builders import Cell, role

@@ -6,8 +6,8 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ganger.streams.kernel import quota_tree
 from ganger.streams.kernel.derive import rebuild
+from ganger.streams.kernel.queues import quota_tree
 from ganger.streams.kernel.resources import CARDS, CPU
 from support.builders import Cell, node, policy, queue, role, submission
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ganger.streams.kernel.shares import Claim, apportion, divide
+from ganger.streams.kernel.queues.shares import Claim, apportion, divide
 
 amounts = st.integers(0, 50) | st.integers(0, 10**12)
 claims = st.builds(Claim, st.integers(1, 9) | st.integers(1, 10**6), amounts, amounts)

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganger.streams.kernel import invariants, snapshot
-from ganger.streams.kernel.node_index import pick_shared
+from ganger.streams.kernel.nodes.node_index import pick_shared
+from ganger.streams.kernel.nodes.statement import Statement
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.statement import Statement
 from ganger.streams.kernel.topology import lowest_cards
 from support.builders import Cell, node, request, role
 

@@ -5,7 +5,7 @@ from hashlib import sha256
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import tuning
+from ganger.streams.kernel.backfill import tuning
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.step import step
 from support import builders as b

@@ -32,6 +32,7 @@ def collected() -> list[Metric]:
     metrics.decided("c", [admitted])
     metrics.waiting("c", {"q": 1})
     metrics.cards("c", {})
+    metrics.gaps("c", {"completion": 990})
     metrics.restored("c", 1.0)
     metrics.tables_behind("c", 1.0)
     metrics.snapshotted("c", 1, 1)

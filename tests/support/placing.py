@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from ganger.schemas import records as r
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import scoring
 from ganger.streams.kernel.entities import Job, Node
+from ganger.streams.kernel.nodes import scoring
 from support.builders import Cell, node, placed, submission
 
 MILLION = 1_000_000

@@ -11,7 +11,7 @@ from ganger.schemas import records as r
 from ganger.schemas.enums import TaintEffect, TolerationOperator
 from ganger.services.cell_files import parse_flavors, parse_zones
 from ganger.services.job_files import parse_queues
-from ganger.streams.kernel import zones
+from ganger.streams.kernel.nodes import zones
 from support.builders import Cell, node
 
 PAGE = Path(__file__).parents[2] / "docs" / "jobs.md"

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from ganger.schemas.enums import Phase
-from ganger.streams.kernel import tuning
+from ganger.streams.kernel.backfill import tuning
 from ganger.streams.kernel.state import State
 
 _WAITING = (Phase.PENDING, Phase.INQUEUE)

@@ -19,32 +19,26 @@ from heapq import heappop, heappush
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import (
-    admission,
-    claims_book,
-    cohort_tree,
-    evictions,
-    held_quota,
-    progress,
-    quota,
-)
-from ganger.streams.kernel.admission import Nomination, QuotaTree
 from ganger.streams.kernel.decide import say
 from ganger.streams.kernel.entities import ClaimEntry, Job, Pod, Queue
-from ganger.streams.kernel.evictions import Cause
 from ganger.streams.kernel.fairness.cohort import available, potential
 from ganger.streams.kernel.fairness.cohort_rules import Entry, Rule, Why, entry_key
 from ganger.streams.kernel.fairness.flavors import Mode
 from ganger.streams.kernel.fairness.tournament import Head, winner
-from ganger.streams.kernel.lifecycle import move_job
-from ganger.streams.kernel.lines import line_up, step_out, watch_admission
-from ganger.streams.kernel.placement import place_job
+from ganger.streams.kernel.jobs import progress
+from ganger.streams.kernel.jobs.lifecycle import move_job
+from ganger.streams.kernel.jobs.lines import line_up, step_out, watch_admission
+from ganger.streams.kernel.jobs.starts import placed
+from ganger.streams.kernel.jobs.waiting import PARKED
+from ganger.streams.kernel.nodes.placement import place_job
+from ganger.streams.kernel.nodes.statement import Statement
+from ganger.streams.kernel.preemption import claims_book, evictions
+from ganger.streams.kernel.preemption.evictions import Cause
+from ganger.streams.kernel.queues import admission, cohort_tree, held_quota, quota
+from ganger.streams.kernel.queues.admission import Nomination, QuotaTree
 from ganger.streams.kernel.resources import CARDS, NAMED
 from ganger.streams.kernel.session import Session
-from ganger.streams.kernel.starts import placed
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.statement import Statement
-from ganger.streams.kernel.waiting import PARKED
 
 RULE = "cohort"
 """Whose rules these are, as decisions say."""

@@ -6,14 +6,14 @@ claims the places where it would fit if all that was told to end were gone.
 """
 
 from ganger.schemas.enums import DecisionKind, Tier
-from ganger.streams.kernel import claims_book
 from ganger.streams.kernel.entities import Job, Pod, Queue
-from ganger.streams.kernel.gangs import is_leaving
-from ganger.streams.kernel.placement import place_job
+from ganger.streams.kernel.jobs.gangs import is_leaving
+from ganger.streams.kernel.jobs.starts import placed
+from ganger.streams.kernel.nodes.placement import place_job
+from ganger.streams.kernel.nodes.statement import Statement
+from ganger.streams.kernel.preemption import claims_book
 from ganger.streams.kernel.session import QueueOrder, Session
-from ganger.streams.kernel.starts import placed
 from ganger.streams.kernel.state import Refusal, State
-from ganger.streams.kernel.statement import Statement
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _ALLOCATE = DecisionKind.ALLOCATE

@@ -4,15 +4,15 @@ They do not wait for their gang: a zero-request pod costs nothing and counts as 
 """
 
 from ganger.schemas.enums import DecisionKind, Phase, Tier
-from ganger.streams.kernel import quota
 from ganger.streams.kernel.entities import Job
-from ganger.streams.kernel.gangs import placeable
-from ganger.streams.kernel.lifecycle import move_job
-from ganger.streams.kernel.lines import line_up, order_key, step_out
-from ganger.streams.kernel.placement import find_node, is_guided, place_empty, role_order
+from ganger.streams.kernel.jobs.gangs import placeable
+from ganger.streams.kernel.jobs.lifecycle import move_job
+from ganger.streams.kernel.jobs.lines import line_up, order_key, step_out
+from ganger.streams.kernel.nodes.placement import find_node, is_guided, place_empty, role_order
+from ganger.streams.kernel.nodes.statement import Statement
+from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.resources import Shape
 from ganger.streams.kernel.session import Session
-from ganger.streams.kernel.statement import Statement
 
 
 def run(session: Session) -> None:

@@ -2,13 +2,13 @@
 
 from ganger.schemas.enums import DecisionKind, Phase
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel.capacity import never_fits
+from ganger.streams.kernel.backfill.promising import promise
 from ganger.streams.kernel.decide import say_of_job, say_promised
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.foresight.standing import Told
-from ganger.streams.kernel.lifecycle import move_job
-from ganger.streams.kernel.lines import line_up, watch_admission
-from ganger.streams.kernel.promising import promise
+from ganger.streams.kernel.jobs.lifecycle import move_job
+from ganger.streams.kernel.jobs.lines import line_up, watch_admission
+from ganger.streams.kernel.queues.capacity import never_fits
 from ganger.streams.kernel.resources import CARDS, UNBOUND, Need
 from ganger.streams.kernel.session import QueueOrder, Session
 from ganger.streams.kernel.state import Refusal, State

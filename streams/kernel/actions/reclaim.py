@@ -1,12 +1,12 @@
 """reclaim: a queue that lacks its due takes back from queues that have more than theirs."""
 
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import node_walk, victims
-from ganger.streams.kernel.candidates import Hunt
-from ganger.streams.kernel.placement import place_job
+from ganger.streams.kernel.nodes.placement import place_job
+from ganger.streams.kernel.preemption import node_walk, victims
+from ganger.streams.kernel.preemption.candidates import Hunt
+from ganger.streams.kernel.preemption.taking import run_hunt
 from ganger.streams.kernel.session import Session
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.taking import run_hunt
 
 NAME = "reclaim"
 

@@ -11,17 +11,17 @@ Under policies that plan with run times reservations do this, for whoever is fir
 """
 
 from ganger.schemas.enums import Phase
-from ganger.streams.kernel import claims_book
-from ganger.streams.kernel.deadlines import deadline_ns
+from ganger.streams.kernel.backfill.estimates import expected_end
 from ganger.streams.kernel.entities import Job, Pod
-from ganger.streams.kernel.estimates import expected_end
-from ganger.streams.kernel.evictions import is_told
 from ganger.streams.kernel.horizon.steps import FOREVER
-from ganger.streams.kernel.lines import step_out
-from ganger.streams.kernel.placement import place_job
+from ganger.streams.kernel.jobs.deadlines import deadline_ns
+from ganger.streams.kernel.jobs.lines import step_out
+from ganger.streams.kernel.nodes.placement import place_job
+from ganger.streams.kernel.nodes.statement import Statement
+from ganger.streams.kernel.preemption import claims_book
+from ganger.streams.kernel.preemption.evictions import is_told
 from ganger.streams.kernel.session import Session
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.statement import Statement
 
 RULE = "sla"
 """The policy that says who has waited too long."""

@@ -16,23 +16,24 @@ from collections.abc import Sequence
 from ganger.schemas.enums import BackfillPreference, DecisionKind, Phase, Tier, Tri
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import ReservationRequested
-from ganger.streams.kernel import bookings, claims_book, estimates
+from ganger.streams.kernel.backfill import bookings, estimates
+from ganger.streams.kernel.backfill.futures import Futures, HolderKey
+from ganger.streams.kernel.backfill.gaps import Gaps, Held
+from ganger.streams.kernel.backfill.manners import SPOT, manner
+from ganger.streams.kernel.backfill.pool import Pool
 from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import ClaimEntry, Job, Key, Node, Pod
-from ganger.streams.kernel.futures import Futures, HolderKey
-from ganger.streams.kernel.gaps import Gaps, Held
 from ganger.streams.kernel.horizon.steps import FOREVER
-from ganger.streams.kernel.lifecycle import move_job
-from ganger.streams.kernel.lines import line_up, look_of
-from ganger.streams.kernel.manners import SPOT, manner
-from ganger.streams.kernel.placement import place_counts, place_job
-from ganger.streams.kernel.pool import Pool
+from ganger.streams.kernel.jobs.lifecycle import move_job
+from ganger.streams.kernel.jobs.lines import line_up, look_of
+from ganger.streams.kernel.jobs.starts import in_turn, placed
+from ganger.streams.kernel.jobs.waiting import TimedWaiting
+from ganger.streams.kernel.nodes.placement import place_counts, place_job
+from ganger.streams.kernel.nodes.statement import Statement
+from ganger.streams.kernel.preemption import claims_book
 from ganger.streams.kernel.session import Session
 from ganger.streams.kernel.settings import FREED, RESERVE_ALL
-from ganger.streams.kernel.starts import in_turn, placed
 from ganger.streams.kernel.state import Refusal, State
-from ganger.streams.kernel.statement import Statement
-from ganger.streams.kernel.waiting import TimedWaiting
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _ALLOCATE = DecisionKind.ALLOCATE

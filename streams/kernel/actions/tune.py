@@ -3,7 +3,7 @@
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Tier
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import tuning
+from ganger.streams.kernel.backfill import tuning
 from ganger.streams.kernel.decide import say
 from ganger.streams.kernel.foresight import controller
 from ganger.streams.kernel.foresight.controller import Move

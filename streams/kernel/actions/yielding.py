@@ -10,21 +10,23 @@ from typing import NamedTuple
 
 from ganger.schemas.enums import Phase, Tier
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import estimates, manners, quota, suspension, tuning
-from ganger.streams.kernel.attempts import detach, settle
+from ganger.streams.kernel.backfill import estimates, manners, tuning
+from ganger.streams.kernel.backfill.futures import Futures
+from ganger.streams.kernel.backfill.gaps import OpenNodes, gang_of, holdings
+from ganger.streams.kernel.backfill.manners import SPOT, SUSPENDABLE
 from ganger.streams.kernel.entities import ClaimEntry, Job, Pod
-from ganger.streams.kernel.evictions import Cause, evict_for, grace_ns, warn
 from ganger.streams.kernel.foresight import windows
-from ganger.streams.kernel.futures import Futures
-from ganger.streams.kernel.gaps import OpenNodes, gang_of, holdings
 from ganger.streams.kernel.horizon.gather import Gang, fits
-from ganger.streams.kernel.lines import step_out
-from ganger.streams.kernel.manners import SPOT, SUSPENDABLE
+from ganger.streams.kernel.jobs import suspension
+from ganger.streams.kernel.jobs.attempts import detach, settle
+from ganger.streams.kernel.jobs.lines import step_out
+from ganger.streams.kernel.jobs.suspension import may_suspend
+from ganger.streams.kernel.preemption.evictions import Cause, evict_for, grace_ns, warn
+from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS
 from ganger.streams.kernel.session import Host, Session
 from ganger.streams.kernel.settings import Yielding
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.suspension import may_suspend
 from ganger.streams.kernel.topology import choose_cards
 
 # bound once: looking a member up on its Enum class costs more than what is done with it

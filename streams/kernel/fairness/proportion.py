@@ -8,7 +8,7 @@ max-min division, which is computed here at once and exactly.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ganger.streams.kernel.shares import Claim, divide
+from ganger.streams.kernel.queues.shares import Claim, divide
 
 Amounts = Mapping[int, int]
 """By resource place."""

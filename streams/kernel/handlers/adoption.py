@@ -17,14 +17,14 @@ from ganger.schemas.records import (
     RetryPolicy,
     Role,
 )
-from ganger.streams.kernel import held_quota, occupancy, quota
-from ganger.streams.kernel.attempts import settle
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.digest import holds_all, retell
 from ganger.streams.kernel.entities import ENDED, Job, Node, Pod, Queue
-from ganger.streams.kernel.evictions import protect
 from ganger.streams.kernel.handlers.job_faults import Fault, labels_fault, roles_fault
-from ganger.streams.kernel.lifecycle import move_job
+from ganger.streams.kernel.jobs.attempts import settle
+from ganger.streams.kernel.jobs.lifecycle import move_job
+from ganger.streams.kernel.jobs.lines import step_out
+from ganger.streams.kernel.jobs.new_jobs import add_job
 from ganger.streams.kernel.limits import (
     ATTEMPT_MAX,
     CARDS_MAX,
@@ -33,8 +33,9 @@ from ganger.streams.kernel.limits import (
     PRIORITY_MAX,
     SPANS_MAX,
 )
-from ganger.streams.kernel.lines import step_out
-from ganger.streams.kernel.new_jobs import add_job
+from ganger.streams.kernel.nodes import occupancy
+from ganger.streams.kernel.preemption.evictions import protect
+from ganger.streams.kernel.queues import held_quota, quota
 from ganger.streams.kernel.resources import Shape
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake

@@ -13,24 +13,27 @@ from ganger.schemas.records import (
     SnapshotSealed,
     ZoneConfigured,
 )
-from ganger.streams.kernel import derive, held_quota, progress, zones
-from ganger.streams.kernel.attempts import settle
+from ganger.streams.kernel import derive
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.digest import flavor_term, zone_term
 from ganger.streams.kernel.entities import ENDED, ROOT, Queue
-from ganger.streams.kernel.evictions import evict
 from ganger.streams.kernel.flags import ALL_FLAGS
 from ganger.streams.kernel.handlers.job_faults import Fault
 from ganger.streams.kernel.handlers.queue_faults import queue_fault
+from ganger.streams.kernel.jobs import progress
+from ganger.streams.kernel.jobs.attempts import settle
+from ganger.streams.kernel.jobs.lines import line_up, send_back, step_out
 from ganger.streams.kernel.limits import (
     INTERVALS_MAX,
     NAMES_MAX,
     TIME_MAX,
 )
-from ganger.streams.kernel.lines import line_up, send_back, step_out
+from ganger.streams.kernel.nodes import zones
+from ganger.streams.kernel.nodes.reservations import refresh_reservations
 from ganger.streams.kernel.policies.hooks import PolicyRefused
 from ganger.streams.kernel.policies.registry import build
-from ganger.streams.kernel.reservations import refresh_reservations
+from ganger.streams.kernel.preemption.evictions import evict
+from ganger.streams.kernel.queues import held_quota
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 

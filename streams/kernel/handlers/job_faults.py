@@ -17,9 +17,9 @@ from ganger.streams.kernel.limits import (
     ROLES_MAX,
     TIERS_MAX,
 )
+from ganger.streams.kernel.nodes.zones import ANY
 from ganger.streams.kernel.resources import names_defect
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.zones import ANY
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _FAILED = PodEvent.FAILED

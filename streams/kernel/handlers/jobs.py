@@ -11,13 +11,10 @@ from ganger.schemas.records import (
     Role,
     RoleScale,
 )
-from ganger.streams.kernel import deadlines, held_quota, progress, quota, submissions
-from ganger.streams.kernel.attempts import detach, end_job, settle, watch
+from ganger.streams.kernel.backfill.estimates import renewed
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.digest import retell
 from ganger.streams.kernel.entities import ENDED, Job
-from ganger.streams.kernel.estimates import renewed
-from ganger.streams.kernel.evictions import evict
 from ganger.streams.kernel.handlers.job_faults import (
     Fault,
     bounds_fault,
@@ -25,10 +22,14 @@ from ganger.streams.kernel.handlers.job_faults import (
     job_fault,
     roles_fault,
 )
-from ganger.streams.kernel.lifecycle_actions import abort, is_aborted
+from ganger.streams.kernel.jobs import deadlines, progress, submissions
+from ganger.streams.kernel.jobs.attempts import detach, end_job, settle, watch
+from ganger.streams.kernel.jobs.lifecycle_actions import abort, is_aborted
+from ganger.streams.kernel.jobs.lines import line_up, step_out
+from ganger.streams.kernel.jobs.new_jobs import add_job
 from ganger.streams.kernel.limits import NUMBER_MAX, PRIORITY_MAX
-from ganger.streams.kernel.lines import line_up, step_out
-from ganger.streams.kernel.new_jobs import add_job
+from ganger.streams.kernel.preemption.evictions import evict
+from ganger.streams.kernel.queues import held_quota, quota
 from ganger.streams.kernel.state import State
 
 # bound once: looking a member up on its Enum class costs more than what is done with it

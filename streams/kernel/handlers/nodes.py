@@ -13,20 +13,21 @@ from ganger.schemas.records import (
     NodeReturned,
     NodeUncordoned,
 )
-from ganger.streams.kernel import occupancy, progress
-from ganger.streams.kernel.attempts import detach, settle
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.entities import Node, Pod
-from ganger.streams.kernel.evictions import evict, is_told
-from ganger.streams.kernel.lifecycle_actions import follow, leave
+from ganger.streams.kernel.jobs import progress
+from ganger.streams.kernel.jobs.attempts import detach, settle
+from ganger.streams.kernel.jobs.lifecycle_actions import follow, leave
+from ganger.streams.kernel.jobs.lines import realign, send_back, step_out
 from ganger.streams.kernel.limits import (
     CARDS_MAX,
     NAMES_MAX,
     QUANTITY_MAX,
     RUN_CARDS_MAX,
 )
-from ganger.streams.kernel.lines import realign, send_back, step_out
-from ganger.streams.kernel.reservations import reserved_nodes
+from ganger.streams.kernel.nodes import occupancy
+from ganger.streams.kernel.nodes.reservations import reserved_nodes
+from ganger.streams.kernel.preemption.evictions import evict, is_told
 from ganger.streams.kernel.resources import names_defect
 from ganger.streams.kernel.state import State
 

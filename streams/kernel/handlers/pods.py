@@ -12,15 +12,16 @@ from ganger.schemas.records import (
     PodSucceeded,
     PodSuspended,
 )
-from ganger.streams.kernel import quota, suspension
-from ganger.streams.kernel.attempts import end_attempt, end_job, find, settle
+from ganger.streams.kernel.backfill.estimates import note, watch_limits
 from ganger.streams.kernel.entities import Job, Pod
-from ganger.streams.kernel.estimates import note, watch_limits
-from ganger.streams.kernel.evictions import protect
-from ganger.streams.kernel.lifecycle import move_job, move_pod
-from ganger.streams.kernel.lifecycle_actions import back_off, follow, leave
-from ganger.streams.kernel.lines import step_out
-from ganger.streams.kernel.requeue import forgive
+from ganger.streams.kernel.jobs import suspension
+from ganger.streams.kernel.jobs.attempts import end_attempt, end_job, find, settle
+from ganger.streams.kernel.jobs.lifecycle import move_job, move_pod
+from ganger.streams.kernel.jobs.lifecycle_actions import back_off, follow, leave
+from ganger.streams.kernel.jobs.lines import step_out
+from ganger.streams.kernel.jobs.requeue import forgive
+from ganger.streams.kernel.preemption.evictions import protect
+from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.state import State
 
 # bound once: looking a member up on its Enum class costs more than what is done with it

@@ -8,6 +8,7 @@ from ganger.schemas.reasons import Reason
 from ganger.schemas.records import QueueConfigured
 from ganger.streams.kernel.entities import Queue
 from ganger.streams.kernel.handlers.job_faults import Fault, amounts_fault, bounds_fault
+from ganger.streams.kernel.jobs.submissions import PER_HOUR
 from ganger.streams.kernel.limits import (
     NAMES_MAX,
     NUMBER_MAX,
@@ -16,7 +17,6 @@ from ganger.streams.kernel.limits import (
     WEIGHT_MAX,
 )
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.submissions import PER_HOUR
 
 DEPTH_MAX = 16
 """Levels of the queue tree."""

@@ -4,21 +4,24 @@ from ganger.schemas.enums import JobAction, Phase, PodEvent
 from ganger.schemas.parts import EventAction
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Tick
-from ganger.streams.kernel import deadlines, promised, usage, zones
-from ganger.streams.kernel.attempts import end_job, forget, pending_actions, settle, ttl_ns
-from ganger.streams.kernel.claims_book import give_up
+from ganger.streams.kernel.backfill import promised
+from ganger.streams.kernel.backfill.estimates import outlived, over_ns
 from ganger.streams.kernel.digest import event_term
 from ganger.streams.kernel.entities import ENDED, Job, Pod
-from ganger.streams.kernel.estimates import outlived, over_ns
-from ganger.streams.kernel.evictions import Cause, evict, evict_for, protections
 from ganger.streams.kernel.fairness.decay import HOUR_NS
-from ganger.streams.kernel.lifecycle import WAITING
-from ganger.streams.kernel.lifecycle_actions import follow, follow_pending, is_aborted
+from ganger.streams.kernel.jobs import deadlines
+from ganger.streams.kernel.jobs.attempts import end_job, forget, pending_actions, settle, ttl_ns
+from ganger.streams.kernel.jobs.lifecycle import WAITING
+from ganger.streams.kernel.jobs.lifecycle_actions import follow, follow_pending, is_aborted
+from ganger.streams.kernel.jobs.lines import line_up, realign, step_out, watch_admission
+from ganger.streams.kernel.jobs.requeue import put_back
+from ganger.streams.kernel.jobs.stale import due_ns
 from ganger.streams.kernel.limits import TIME_MAX
-from ganger.streams.kernel.lines import line_up, realign, step_out, watch_admission
-from ganger.streams.kernel.requeue import put_back
-from ganger.streams.kernel.reservations import refresh_reservations
-from ganger.streams.kernel.stale import due_ns
+from ganger.streams.kernel.nodes import zones
+from ganger.streams.kernel.nodes.reservations import refresh_reservations
+from ganger.streams.kernel.preemption.claims_book import give_up
+from ganger.streams.kernel.preemption.evictions import Cause, evict, evict_for, protections
+from ganger.streams.kernel.queues import usage
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Timer, Wake
 

@@ -8,9 +8,9 @@ here they count first: their weight is 10 where that of cpu and memory is 1.
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job, Node
 from ganger.streams.kernel.limits import PRIORITY_MAX
-from ganger.streams.kernel.loads import suitability
+from ganger.streams.kernel.nodes.loads import suitability
+from ganger.streams.kernel.nodes.scores import Lean
 from ganger.streams.kernel.policies.hooks import Arguments, Hooks
-from ganger.streams.kernel.scores import Lean
 from ganger.streams.kernel.state import State
 
 NAME = "binpack"

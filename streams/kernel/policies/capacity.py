@@ -16,12 +16,12 @@ from collections.abc import Mapping
 
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Argument
-from ganger.streams.kernel import quota_tree
 from ganger.streams.kernel.entities import Job, Queue, Taker, Victim
 from ganger.streams.kernel.fairness.capacity import WHOLE, has_more, may_lose, share, share_key
 from ganger.streams.kernel.policies.hooks import Arguments, Hooks
-from ganger.streams.kernel.quota import allocated
-from ganger.streams.kernel.quota_tree import Amounts
+from ganger.streams.kernel.queues import quota_tree
+from ganger.streams.kernel.queues.quota import allocated
+from ganger.streams.kernel.queues.quota_tree import Amounts
 from ganger.streams.kernel.resources import CARDS, Shape
 from ganger.streams.kernel.state import PERMIT, Refusal, State, Vote
 

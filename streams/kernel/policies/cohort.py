@@ -5,9 +5,9 @@ The quota rules themselves are the action `admit`.
 """
 
 from ganger.schemas.records import Argument
-from ganger.streams.kernel.cohort_tree import priority_of, queued_at
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.policies.hooks import Hooks, integers
+from ganger.streams.kernel.queues.cohort_tree import priority_of, queued_at
 from ganger.streams.kernel.state import State
 
 NAME = "cohort"

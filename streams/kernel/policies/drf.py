@@ -12,12 +12,12 @@ queues; in Volcano they are jobs.
 """
 
 from ganger.schemas.records import Argument
-from ganger.streams.kernel import quota_tree
 from ganger.streams.kernel.entities import ROOT, Job, Queue, Taker, Victim
 from ganger.streams.kernel.fairness.dominant import ONE, Branch, dominant_share, settle
 from ganger.streams.kernel.policies.hooks import Arguments, Hooks
-from ganger.streams.kernel.quota import allocated
-from ganger.streams.kernel.quota_tree import Amounts
+from ganger.streams.kernel.queues import quota_tree
+from ganger.streams.kernel.queues.quota import allocated
+from ganger.streams.kernel.queues.quota_tree import Amounts
 from ganger.streams.kernel.state import Shares, State
 
 NAME = "drf"

@@ -16,17 +16,17 @@ from collections.abc import Mapping
 from ganger.schemas.enums import Tri
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Argument
-from ganger.streams.kernel import quota_tree
 from ganger.streams.kernel.entities import ROOT, Job, Queue, Taker, Victim
 from ganger.streams.kernel.fairness.capacity import share, share_key
 from ganger.streams.kernel.fairness.fair_share import Demand, divide_fair
 from ganger.streams.kernel.fairness.reclaimable import Branch, Claimer, Standing, Trial, may_start
 from ganger.streams.kernel.policies.hooks import Arguments, Hooks
-from ganger.streams.kernel.quota import allocated
-from ganger.streams.kernel.quota_tree import Amounts
+from ganger.streams.kernel.queues import quota_tree
+from ganger.streams.kernel.queues.quota import allocated
+from ganger.streams.kernel.queues.quota_tree import Amounts
+from ganger.streams.kernel.queues.usage import past
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, Shape
 from ganger.streams.kernel.state import Refusal, Shares, State
-from ganger.streams.kernel.usage import past
 
 NAME = "fair_quota"
 HOOKS = ("queue_order", "allocatable", "preemptive", "reclaimable")

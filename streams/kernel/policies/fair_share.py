@@ -12,11 +12,11 @@ branch that both have in common. So no queue can be robbed in turn for what it t
 
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Argument
-from ganger.streams.kernel import quota_tree
 from ganger.streams.kernel.entities import Queue, Taker, Victim
 from ganger.streams.kernel.policies.hooks import Hooks, integers
-from ganger.streams.kernel.quota import allocated, is_below_guarantee, weighted_share
-from ganger.streams.kernel.quota_tree import Amounts
+from ganger.streams.kernel.queues import quota_tree
+from ganger.streams.kernel.queues.quota import allocated, is_below_guarantee, weighted_share
+from ganger.streams.kernel.queues.quota_tree import Amounts
 from ganger.streams.kernel.resources import CARDS
 from ganger.streams.kernel.state import Refusal, State
 

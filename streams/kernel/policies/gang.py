@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Counts, Job, Pod, Taker, Victim
-from ganger.streams.kernel.gangs import covers, has_begun, is_ready, standing, surplus
+from ganger.streams.kernel.jobs.gangs import covers, has_begun, is_ready, standing, surplus
 from ganger.streams.kernel.policies.hooks import Arguments, Hooks
 from ganger.streams.kernel.state import PERMIT, Refusal, State, Vote
 

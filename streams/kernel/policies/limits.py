@@ -7,9 +7,9 @@ policy.
 """
 
 from ganger.schemas.records import Argument
-from ganger.streams.kernel import tallies
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.policies.hooks import Hooks, integers
+from ganger.streams.kernel.queues import tallies
 from ganger.streams.kernel.resources import Shape
 from ganger.streams.kernel.state import Refusal, State, Vote
 

@@ -6,7 +6,7 @@ one, else the policy's `min_runtime_ns`. Pods that a job has beyond its minimums
 
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job, Pod, Taker, Victim
-from ganger.streams.kernel.gangs import surplus
+from ganger.streams.kernel.jobs.gangs import surplus
 from ganger.streams.kernel.policies.hooks import Hooks, integers
 from ganger.streams.kernel.state import State
 

@@ -9,9 +9,9 @@ what the job's roles ask for, what is held of it in the domain, or on the node.
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job, Node
 from ganger.streams.kernel.limits import PRIORITY_MAX
-from ganger.streams.kernel.loads import load, suitability
+from ganger.streams.kernel.nodes.loads import load, suitability
+from ganger.streams.kernel.nodes.scores import Lean
 from ganger.streams.kernel.policies.hooks import Arguments, Hooks
-from ganger.streams.kernel.scores import Lean
 from ganger.streams.kernel.state import State
 
 NAME = "network_topology"

@@ -13,8 +13,8 @@ from ganger.schemas.enums import TaintEffect
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job, Node
 from ganger.streams.kernel.limits import PRIORITY_MAX
-from ganger.streams.kernel.loads import load
-from ganger.streams.kernel.node_index import tolerates
+from ganger.streams.kernel.nodes.loads import load
+from ganger.streams.kernel.nodes.node_index import tolerates
 from ganger.streams.kernel.policies.hooks import Hooks, integers
 from ganger.streams.kernel.resources import SHARED, Shape
 from ganger.streams.kernel.state import State

@@ -13,7 +13,7 @@ from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.policies.hooks import Hooks, integers
-from ganger.streams.kernel.quota import idle, idle_left
+from ganger.streams.kernel.queues.quota import idle, idle_left
 from ganger.streams.kernel.resources import CARDS, CPU, MEMORY, PODS, Need
 from ganger.streams.kernel.state import PERMIT, Refusal, State, Vote
 

@@ -4,7 +4,7 @@ from ganger.schemas.parts import Budget
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job, Taker, Victim
 from ganger.streams.kernel.fairness import budgets
-from ganger.streams.kernel.gangs import is_leaving
+from ganger.streams.kernel.jobs.gangs import is_leaving
 from ganger.streams.kernel.policies.hooks import Hooks, integers
 from ganger.streams.kernel.state import State
 

@@ -2,7 +2,7 @@
 
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job, Taker, Victim
-from ganger.streams.kernel.gangs import needed
+from ganger.streams.kernel.jobs.gangs import needed
 from ganger.streams.kernel.policies.hooks import Arguments, Hooks
 from ganger.streams.kernel.state import State
 

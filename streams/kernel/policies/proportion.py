@@ -12,11 +12,11 @@ Shares are computed down the queue tree; Volcano's are flat.
 
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Argument
-from ganger.streams.kernel import quota_tree
 from ganger.streams.kernel.entities import Job, Queue, Taker, Victim
 from ganger.streams.kernel.fairness.capacity import share, share_key
 from ganger.streams.kernel.policies.hooks import Hooks, integers
-from ganger.streams.kernel.quota import allocated
+from ganger.streams.kernel.queues import quota_tree
+from ganger.streams.kernel.queues.quota import allocated
 from ganger.streams.kernel.resources import CARDS, Shape
 from ganger.streams.kernel.state import PERMIT, Refusal, State, Vote
 

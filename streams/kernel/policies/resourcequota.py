@@ -6,9 +6,9 @@ are placed as well as at admission.
 
 from ganger.schemas.enums import LimitScope
 from ganger.schemas.records import Argument
-from ganger.streams.kernel import tallies
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.policies.hooks import Hooks, integers
+from ganger.streams.kernel.queues import tallies
 from ganger.streams.kernel.state import PERMIT, State, Vote
 
 NAME = "resourcequota"

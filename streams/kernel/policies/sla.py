@@ -7,8 +7,8 @@ free first are kept for it (module `actions.promise`).
 """
 
 from ganger.schemas.records import Argument
-from ganger.streams.kernel.deadlines import deadline_ns, is_overdue
 from ganger.streams.kernel.entities import Counts, Job
+from ganger.streams.kernel.jobs.deadlines import deadline_ns, is_overdue
 from ganger.streams.kernel.policies.hooks import Arguments, Hooks
 from ganger.streams.kernel.state import PERMIT, State, Vote
 

@@ -11,10 +11,10 @@ pods in zones are nobody's victims but the zone's. Jobs that must not be preempt
 from ganger.schemas.enums import Tri
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Argument
-from ganger.streams.kernel import zones
 from ganger.streams.kernel.entities import Job, Node, Pod, Taker, Victim
 from ganger.streams.kernel.fairness.budgets import Budget, allowed
-from ganger.streams.kernel.gangs import is_leaving
+from ganger.streams.kernel.jobs.gangs import is_leaving
+from ganger.streams.kernel.nodes import zones
 from ganger.streams.kernel.policies.hooks import Arguments, Hooks
 from ganger.streams.kernel.state import State
 

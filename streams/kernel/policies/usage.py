@@ -11,9 +11,9 @@ Only full hours of the past count; without a half-life nothing does.
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job, Queue
 from ganger.streams.kernel.policies.hooks import Hooks, integers
+from ganger.streams.kernel.queues.usage import past
 from ganger.streams.kernel.resources import CARDS
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.usage import past
 
 NAME = "usage"
 HOOKS = ("queue_order", "job_order")

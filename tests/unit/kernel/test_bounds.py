@@ -19,7 +19,7 @@ from ganger.streams.kernel.limits import (
     TIME_MAX,
     WEIGHT_BITS_MAX,
 )
-from ganger.streams.kernel.quota import weighted_share
+from ganger.streams.kernel.queues.quota import weighted_share
 from ganger.streams.kernel.step import next_wake
 from support.builders import GENESIS, Cell, node, placed, policy, queue, role, submission
 

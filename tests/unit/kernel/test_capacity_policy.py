@@ -4,10 +4,10 @@ import pytest
 
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Argument
-from ganger.streams.kernel import quota_tree
 from ganger.streams.kernel.entities import Taker, Victim
 from ganger.streams.kernel.policies import capacity
 from ganger.streams.kernel.policies.hooks import Hooks
+from ganger.streams.kernel.queues import quota_tree
 from ganger.streams.kernel.resources import CARDS, CPU
 from ganger.streams.kernel.state import PERMIT, Refusal
 from support.builders import Cell, node, placed, policy, queue, role

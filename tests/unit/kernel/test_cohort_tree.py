@@ -2,8 +2,8 @@
 
 from ganger.schemas import records as r
 from ganger.schemas.enums import SelectorOperator, TaintEffect, TolerationOperator
-from ganger.streams.kernel.cohort_tree import borne, groups_of, grow
 from ganger.streams.kernel.fairness.cohort import available
+from ganger.streams.kernel.queues.cohort_tree import borne, groups_of, grow
 from support.builders import request, role
 from support.quotas import CARDS, flavor, leaf, quota_cell
 

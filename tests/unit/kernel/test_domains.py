@@ -2,8 +2,8 @@
 
 import pytest
 
-from ganger.streams.kernel.domains import CELL, around, common, distance, tree_of
-from ganger.streams.kernel.ranking import Ranking
+from ganger.streams.kernel.nodes.domains import CELL, around, common, distance, tree_of
+from ganger.streams.kernel.nodes.ranking import Ranking
 
 PATHS = (("s1", "a"), ("s1", "b"), ("s2", "c"), ("s1", "a"), ("s2",), ())
 

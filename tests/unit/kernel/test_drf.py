@@ -3,7 +3,7 @@
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Taker, Victim
 from ganger.streams.kernel.fairness.dominant import ONE
-from ganger.streams.kernel.lines import order_key
+from ganger.streams.kernel.jobs.lines import order_key
 from ganger.streams.kernel.policies import drf
 from ganger.streams.kernel.policies.hooks import Hooks
 from support.builders import Cell, node, placed, policy, queue, role
@@ -14,7 +14,8 @@ def hooks(**arguments: str) -> Hooks:
 
 
 def cell(*records: object, **arguments: str) -> Cell:
-    return Cell().start(*records, rules=policy("gang", ("drf", arguments)))  # type: ignore[arg-type]
+    rules = policy("gang", ("drf", arguments))
+    return Cell().start(*records, rules=rules)  # type: ignore[arg-type]
 
 
 def victims(made: Cell, name: str) -> list[Victim]:

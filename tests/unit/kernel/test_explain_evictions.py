@@ -6,7 +6,7 @@ from ganger.schemas import records as r
 from ganger.schemas.enums import DecisionKind, Tri
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.explain import Explanation, Finding, explain
-from ganger.streams.kernel.spared import Spared
+from ganger.streams.kernel.preemption.spared import Spared
 from support.builders import SECOND, Cell, node, policy, queue, role, submission
 
 TAKING = ("enqueue", "allocate", "backfill", "preempt", "reclaim")

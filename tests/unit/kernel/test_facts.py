@@ -6,11 +6,12 @@ import pytest
 
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import FlavorChoice
-from ganger.streams.kernel import claims_book, invariants, snapshot
+from ganger.streams.kernel import invariants, snapshot
 from ganger.streams.kernel.digest import recompute, seal
 from ganger.streams.kernel.entities import ClaimEntry, Row, Submissions, Usage
 from ganger.streams.kernel.invariants import InvariantViolation
-from ganger.streams.kernel.lines import line_up, step_out
+from ganger.streams.kernel.jobs.lines import line_up, step_out
+from ganger.streams.kernel.preemption import claims_book
 from ganger.streams.kernel.state import State
 from support.builders import Cell, node, role
 from support.decision_lines import job_of

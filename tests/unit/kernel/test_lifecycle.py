@@ -4,7 +4,7 @@ import pytest
 
 from ganger.schemas.enums import Phase
 from ganger.streams.kernel.entities import ENDED, LIVE
-from ganger.streams.kernel.lifecycle import JOB_MOVES, POD_MOVES, WAITING, move_job, move_pod
+from ganger.streams.kernel.jobs.lifecycle import JOB_MOVES, POD_MOVES, WAITING, move_job, move_pod
 from support.builders import Cell, node
 from support.decision_lines import job_of
 

@@ -6,8 +6,8 @@ import pytest
 from ganger.schemas import records as r
 from ganger.schemas.enums import DecisionKind, LimitScope, Phase, Tier
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import tallies
 from ganger.streams.kernel.policies import limits, resourcequota
+from ganger.streams.kernel.queues import tallies
 from ganger.streams.kernel.state import PERMIT, Refusal
 from support.builders import Cell, node, placed, policy, queue, role, submission
 

@@ -8,8 +8,8 @@ from ganger.schemas.enums import Tri
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import invariants
 from ganger.streams.kernel.explain import explain
-from ganger.streams.kernel.placement import place_job
-from ganger.streams.kernel.statement import Statement
+from ganger.streams.kernel.nodes.placement import place_job
+from ganger.streams.kernel.nodes.statement import Statement
 from support.builders import Cell, policy, role, submission
 from support.placing import go, job_of, near, node_at, nodes_of, wish
 

@@ -6,9 +6,10 @@ import pytest
 
 from ganger.schemas import records as r
 from ganger.schemas.enums import SelectorOperator, TaintEffect, TolerationOperator
-from ganger.streams.kernel import invariants, occupancy
+from ganger.streams.kernel import invariants
 from ganger.streams.kernel.entities import Node
-from ganger.streams.kernel.node_index import can_hold, pick_shared, pods_on, suitable_cards
+from ganger.streams.kernel.nodes import occupancy
+from ganger.streams.kernel.nodes.node_index import can_hold, pick_shared, pods_on, suitable_cards
 from ganger.streams.kernel.resources import Shape
 from ganger.streams.kernel.state import State
 from support.builders import Cell, node, request

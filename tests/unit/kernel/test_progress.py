@@ -5,7 +5,7 @@ import pytest
 from ganger.schemas.enums import FailureKind, QueueState
 from ganger.streams.kernel import invariants, snapshot
 from ganger.streams.kernel.entities import Job
-from ganger.streams.kernel.progress import may_evict, restore, spend
+from ganger.streams.kernel.jobs.progress import may_evict, restore, spend
 from support.builders import Cell, node, policy, queue, role
 from support.decision_lines import cordon, job_of, lose, say_again, uncordon
 

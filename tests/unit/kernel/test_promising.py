@@ -6,12 +6,13 @@ from ganger.schemas import records as r
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import BackfillPreference, DecisionKind
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import memory, promised, snapshot
+from ganger.streams.kernel import snapshot
+from ganger.streams.kernel.backfill import memory, promised
+from ganger.streams.kernel.backfill.outlooks import Missed, missed, outlook
 from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.foresight.promises import FACTOR_ONE, LATE_MILLI, MEDIAN_MILLI, correct
 from ganger.streams.kernel.foresight.standing import Promised, Told
-from ganger.streams.kernel.outlooks import Missed, missed, outlook
 from ganger.streams.kernel.state import State
 from ganger.streams.presets.loader import load_policy
 from support.builders import SECOND, Cell, node, policy, role, submission

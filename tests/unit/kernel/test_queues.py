@@ -6,7 +6,7 @@ import pytest
 
 from ganger.schemas import records as r
 from ganger.schemas.enums import QueueState
-from ganger.streams.kernel.quota import deserved
+from ganger.streams.kernel.queues.quota import deserved
 from support.builders import Cell, node, policy, queue, role
 from support.decision_lines import places, queue_of, said, started_jobs
 

@@ -11,9 +11,9 @@ import pytest
 from ganger.schemas.enums import DecisionKind
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import ActionConfig, Argument
-from ganger.streams.kernel.candidates import Hunt, Pool, losable_until_ns
 from ganger.streams.kernel.entities import Pod
 from ganger.streams.kernel.handlers.time import next_wake
+from ganger.streams.kernel.preemption.candidates import Hunt, Pool, losable_until_ns
 from support.builders import Cell, node, policy, queue, role
 from support.decision_lines import job_of
 

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from ganger.streams.kernel.shares import Claim, apportion, divide
+from ganger.streams.kernel.queues.shares import Claim, apportion, divide
 
 
 def water_fill(total: int, claims: list[Claim]) -> list[Fraction]:

@@ -8,8 +8,8 @@ from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.streams.kernel import invariants, snapshot
 from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.entities import Job, RoleState
-from ganger.streams.kernel.node_index import pick_shared
-from ganger.streams.kernel.statement import Statement, next_local
+from ganger.streams.kernel.nodes.node_index import pick_shared
+from ganger.streams.kernel.nodes.statement import Statement, next_local
 from support.builders import Cell, node, role
 from support.decision_lines import job_of, node_of, phase_of
 

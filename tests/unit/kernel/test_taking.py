@@ -8,10 +8,10 @@ from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase, Tier, Tri
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import snapshot
-from ganger.streams.kernel.candidates import Hunt
-from ganger.streams.kernel.gangs import counts_of, needed, standing, surplus
+from ganger.streams.kernel.jobs.gangs import counts_of, needed, standing, surplus
+from ganger.streams.kernel.preemption.candidates import Hunt
+from ganger.streams.kernel.preemption.taking import why_not
 from ganger.streams.kernel.step import next_wake
-from ganger.streams.kernel.taking import why_not
 from support.builders import SECOND, Cell, node, policy, queue, role, submission
 from support.decision_lines import job_of
 

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from ganger.streams.kernel import usage
 from ganger.streams.kernel.derive import rebuild
 from ganger.streams.kernel.fairness.decay import HOUR_NS
+from ganger.streams.kernel.queues import usage
 from support.builders import GENESIS, SECOND, Cell, node, placed, policy, queue, role
 
 HALF = {"usage_half_life_ns": "1h"}

@@ -6,10 +6,10 @@ from random import Random
 import pytest
 
 from ganger.schemas.enums import Phase
-from ganger.streams.kernel import waiting
 from ganger.streams.kernel.entities import Job, RoleState
+from ganger.streams.kernel.jobs import waiting
+from ganger.streams.kernel.jobs.waiting import FRESH, GROWING, Waiting
 from ganger.streams.kernel.resources import JobShape, ResourceTable, ShapeTable
-from ganger.streams.kernel.waiting import FRESH, GROWING, Waiting
 from support.builders import role, submission
 
 QUEUES = (0, 1, 2)

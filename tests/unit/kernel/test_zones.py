@@ -5,7 +5,8 @@ import pytest
 from ganger.schemas import records as r
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase
-from ganger.streams.kernel import snapshot, zones
+from ganger.streams.kernel import snapshot
+from ganger.streams.kernel.nodes import zones
 from ganger.streams.kernel.step import next_wake
 from support.builders import GENESIS, SECOND, Cell, node, placed, policy, queue, role
 from support.decision_lines import job_of, phase_of, said

@@ -1,0 +1,1 @@
+"""Planning with run times: reservations, gaps, who makes way in them, promises."""

@@ -1,0 +1,170 @@
+"""What a waiting job can expect of time: when it will start, and why no gap is given to it now.
+
+Worked out from the state when asked, for any moment of the past too, and only under policies that
+plan with run times. The start is that of the job's reservation, else its place in a plan in which
+all who wait before it are booked in turn, by count of cards. O(waiting jobs x steps), of which at
+most `AHEAD_MAX` are looked at.
+"""
+
+import msgspec
+
+from ganger.schemas.enums import BackfillPreference, Phase, Tier, Tri
+from ganger.schemas.reasons import Reason
+from ganger.streams.kernel.backfill import estimates, promised, promising
+from ganger.streams.kernel.backfill.futures import Futures
+from ganger.streams.kernel.entities import Job
+from ganger.streams.kernel.foresight.standing import Told
+from ganger.streams.kernel.horizon.steps import FOREVER, Steps
+from ganger.streams.kernel.jobs.lifecycle import WAITING
+from ganger.streams.kernel.resources import CARD_MILLI, CARDS
+from ganger.streams.kernel.state import State
+
+AHEAD_MAX = 1000
+
+EXAMPLES = 5
+"""Jobs named in each list."""
+
+_LENT = (Tier.BACKFILL, Tier.SPOT)
+
+
+class Outlook(msgspec.Struct, frozen=True, gc=False):
+    """When a waiting job starts, as far as can be said. Times in ns; 0: that cannot be said.
+
+    Attributes:
+        start_ns: when, by what is expected of all jobs.
+        late_ns: by then with a probability of nine in ten.
+        is_reserved: cards are held for it from `start_ns` on.
+        told_ns: what it was told in its first cycle, as likely as not.
+        told_late_ns: the same, with a probability of nine in ten.
+        ends: jobs that are expected to end last before it starts.
+        lent: jobs that run in gaps until then.
+    """
+
+    start_ns: int
+    late_ns: int
+    is_reserved: bool
+    told_ns: int
+    told_late_ns: int
+    ends: tuple[str, ...]
+    lent: tuple[str, ...]
+
+
+def outlook(state: State, job: Job) -> Outlook | None:
+    """What a job that waits can expect; none of others, and where the policy does not plan."""
+    futures = state.indexes.futures
+    if futures is None or job.key is None or job.phase not in WAITING:
+        return None
+    ahead = _ahead(state, job)
+    booking = state.bookings.get(job.seq)
+    start = booking.start_ns if booking is not None else _planned(state, futures, job, ahead)
+    start_ns = 0 if start is None or start >= FOREVER else start
+    told = Told(*job.promise) if job.promise else None
+    return Outlook(
+        start_ns=start_ns,
+        late_ns=_late(state, job, ahead, start_ns) if start_ns else 0,
+        is_reserved=booking is not None,
+        told_ns=0 if told is None else told.by_ns(0),
+        told_late_ns=0 if told is None else told.by_ns(1),
+        ends=_ending(state, futures, start_ns),
+        lent=_lent(state) if booking is not None else (),
+    )
+
+
+def _ahead(state: State, job: Job) -> list[Job]:
+    """Who stands before a job in line, in order."""
+    assert job.key is not None
+    keys = sorted(
+        other.key
+        for other in state.jobs.values()
+        if other.key is not None and other.key < job.key and other.phase in WAITING
+    )
+    return [state.jobs[key[-1]] for key in keys[:AHEAD_MAX]]
+
+
+def _cards(job: Job) -> int:
+    return -(-job.shape.min_needs[0][0] // CARD_MILLI)
+
+
+def _planned(state: State, futures: Futures, job: Job, ahead: list[Job]) -> int | None:
+    """The earliest start of a job behind all of these; none if that cannot be said."""
+    now_ns = state.clock_ns
+    changes: dict[int, int] = {}
+    for end_ns, _, _, cards in futures.ends.releases:
+        changes[end_ns] = changes.get(end_ns, 0) + cards
+    free = max(0, state.total[CARDS] - state.used[CARDS]) // CARD_MILLI
+    plan = Steps.changing(now_ns, free, changes)
+    for other in ahead:
+        booking = state.bookings.get(other.seq)
+        if booking is not None:
+            plan.add(booking.start_ns, booking.until_ns, -booking.cards)
+    for other in (*(one for one in ahead if one.seq not in state.bookings), job):
+        duration_ns = estimates.of_run(state, other).ns or FOREVER
+        start = plan.earliest(_cards(other), duration_ns, now_ns)
+        if other is job:
+            return start
+        if start is not None:
+            plan.add(start, min(FOREVER, start + duration_ns), -_cards(other))
+    return None
+
+
+def _late(state: State, job: Job, ahead: list[Job], start_ns: int) -> int:
+    """By when it starts with a probability of nine in ten; 0 where nothing was learnt of that."""
+    if state.indexes.promised is None:
+        return 0
+    work = sum(_cards(other) * estimates.of(state, other).ns for other in ahead)
+    unit_ns = promising.unit(state, work)
+    waits = promised.work_out(state, job.shape.min_needs[0][0], len(ahead), unit_ns)
+    return max(start_ns, state.clock_ns + waits.late_ns)
+
+
+def _ending(state: State, futures: Futures, start_ns: int) -> tuple[str, ...]:
+    names = [
+        state.jobs[seq].request.job
+        for end_ns, seq, _, _ in futures.ends.releases
+        if state.clock_ns <= end_ns <= start_ns
+    ]
+    return tuple(dict.fromkeys(reversed(names)))[:EXAMPLES][::-1]
+
+
+def _lent(state: State) -> tuple[str, ...]:
+    names = []
+    for seq in sorted(state.jobs):
+        job = state.jobs[seq]
+        pods = (job.pods or {}).values()
+        if any(pod.tier in _LENT and pod.phase is not Phase.SUSPENDED for pod in pods):
+            names.append(job.request.job)
+            if len(names) == EXAMPLES:
+                break
+    return tuple(names)
+
+
+class Missed(msgspec.Struct, frozen=True, gc=False):
+    """Why a job gets no gap, with the numbers of the reason."""
+
+    reason: Reason
+    asked: int = 0
+    limit: int = 0
+
+
+def missed(state: State, job: Job) -> Missed | None:
+    """Why a job that stands behind others is not run in a gap; none where that is not the matter:
+    it stands first, has a reservation itself, or would end in time and only lacks cards.
+    """
+    timing = state.policy.timing
+    if timing is None or job.key is None or job.seq in state.bookings or not _ahead(state, job):
+        return None
+    if not timing.scans:
+        return Missed(Reason.BLOCKED_HEAD) if timing.stops or timing.reserve else None
+    if (
+        job.request.backfill is BackfillPreference.REFUSE
+        or state.queues[job.queue].config.backfill is Tri.NO
+    ):
+        return Missed(Reason.BACKFILL_REFUSED)
+    starts = [booking.start_ns for booking in state.bookings.values()]
+    if not starts:
+        return None
+    judged_ns = estimates.lanes(state, job)[0]
+    if judged_ns >= FOREVER:
+        return Missed(Reason.NO_ESTIMATE)
+    gap_ns = max(0, min(starts) - state.clock_ns)
+    return Missed(Reason.GAP_TOO_SHORT, judged_ns, gap_ns) if judged_ns > gap_ns else None

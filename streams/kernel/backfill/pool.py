@@ -1,0 +1,343 @@
+"""A pass over time where cards are all alike: on one node, for jobs that ask for cards alone.
+
+How many cards are free, and when how many more will be, decides everything; a placement is tried
+only for a job that starts.
+"""
+
+from typing import Protocol
+
+from ganger.schemas.enums import DecisionKind, Estimates
+from ganger.schemas.reasons import Reason
+from ganger.streams.kernel.backfill import bookings, estimates
+from ganger.streams.kernel.backfill.bookings import Room
+from ganger.streams.kernel.backfill.estimates import Estimate
+from ganger.streams.kernel.backfill.futures import Futures
+from ganger.streams.kernel.decide import Foreseen
+from ganger.streams.kernel.entities import Job, Key
+from ganger.streams.kernel.horizon.book import Book, Booking
+from ganger.streams.kernel.horizon.easy import Bound, Candidate, Gap, scan
+from ganger.streams.kernel.horizon.orders import ORDERS, Ask
+from ganger.streams.kernel.horizon.outlook import Outlook
+from ganger.streams.kernel.horizon.steps import FOREVER, Steps
+from ganger.streams.kernel.queues.capacity import never_fits
+from ganger.streams.kernel.resources import CARD_MILLI
+from ganger.streams.kernel.session import Turns
+from ganger.streams.kernel.settings import FREED, RESERVE_ALL, Timing
+from ganger.streams.kernel.state import State
+from ganger.streams.kernel.timers import Wake
+
+# bound once: looking a member up on its Enum class costs more than what is done with it
+_ALLOCATE = DecisionKind.ALLOCATE
+_BACKFILL = DecisionKind.BACKFILL
+_BESIDE = Reason.BESIDE_RESERVATION
+_IN_TURN = Reason.PLACED_IN_TURN
+_SAFE = Reason.SAFE_IN_GAP
+_NOT_NEEDED = Reason.NOT_NEEDED
+
+
+class Starter(Protocol):
+    """Starts jobs in a cycle."""
+
+    def start(self, job: Job, kind: DecisionKind, foreseen: Foreseen, claims: bool) -> bool:
+        """Start a job; `claims`: on cards some of whose holders are about to end, when they have.
+
+        Returns whether nothing kept it.
+        """
+        ...
+
+
+class Pool:
+    """One pass.
+
+    Attributes:
+        free: cards that nobody holds or that are due now.
+        heads: who could not start and has a reservation, in turn.
+    """
+
+    __slots__ = (
+        "_futures",
+        "_node",
+        "_starter",
+        "_state",
+        "_timing",
+        "free",
+        "gap",
+        "heads",
+        "outlook",
+    )
+
+    def __init__(self, state: State, futures: Futures, timing: Timing, starter: Starter) -> None:
+        self.free = 0
+        self.heads: list[Job] = []
+        self.gap = Gap(FOREVER, 0)  # of the only head
+        self.outlook: Outlook | None = None  # of several
+        self._state = state
+        self._futures = futures
+        self._timing = timing
+        self._starter = starter
+        self._node = state.nodes[0]
+        if self._node.is_open:
+            self.free = self._node.free_count + futures.ends.due(state.now_ns)
+
+    def fits(self, job: Job) -> bool:
+        """Whether there are cards for a job now."""
+        return job.shape.min_needs[0][0] <= self.free * CARD_MILLI
+
+    def start_lone(self, job: Job) -> bool:
+        """Start a job that fits where nobody else waits; whether nothing kept it."""
+        cards = job.shape.min_needs[0][0] // CARD_MILLI
+        told = bookings.foreseen(self._state, job, _IN_TURN)
+        return self._start(job, cards, _ALLOCATE, told)
+
+    def _start(self, job: Job, cards: int, kind: DecisionKind, foreseen: Foreseen) -> bool:
+        claims = cards > self._node.free_count  # some of them are only due
+        if not self._starter.start(job, kind, foreseen, claims):
+            return False
+        self.free -= cards
+        return True
+
+    # ---- in turn --------------------------------------------------------------------------------
+
+    def walk(self) -> None:
+        """Start who is first while it fits; reserve for those who do not."""
+        timing = self._timing
+        if timing.reserve >= RESERVE_ALL:
+            self._follow_book()
+            return
+        state, futures = self._state, self._futures
+        turns = Turns(state, futures.lines)
+        while (key := turns.key()) is not None:
+            job = state.jobs[key[-1]]
+            cards = futures.cards_of(key)
+            if cards <= self.free and not self.heads:
+                if self._start(job, cards, _ALLOCATE, bookings.foreseen(state, job, _IN_TURN)):
+                    turns.started()
+                    continue
+            elif never_fits(state, job.shape) is None:
+                if not timing.reserve and timing.stops:
+                    break
+                if timing.reserve and self._start_or_reserve(job, cards):
+                    turns.started()
+                    continue
+                if timing.reserve and len(self.heads) >= timing.reserve:
+                    break
+            turns.passed()
+        if state.bookings:
+            bookings.keep_only(state, [head.seq for head in self.heads])
+
+    def _start_or_reserve(self, job: Job, cards: int) -> bool:
+        """Reserve for a job that does not fit, or stands behind one that does not; whether it
+        started, since it fits beside all reservations.
+        """
+        state = self._state
+        estimate = estimates.of_run(state, job)
+        now_ns = state.now_ns
+        if self._timing.reserve == 1:
+            reach = self._futures.ends.reach(cards, self.free, now_ns)
+            start_ns, then = (FOREVER, 0) if reach is None else reach
+            self.gap = Gap(start_ns, max(0, then - cards))
+        else:
+            if self.outlook is None:
+                self.outlook = Outlook(self._futures.ends, self.free, now_ns)
+            start = self.outlook.book(cards, estimate.ns or FOREVER)
+            start_ns = FOREVER if start is None else start
+            then = 0 if start is None else self.outlook.free.at(start_ns) + cards
+            if start_ns == now_ns:
+                told = bookings.foreseen(state, job, _IN_TURN)
+                return self._start(job, cards, _ALLOCATE, told)
+        self.heads.append(job)
+        if start_ns < FOREVER:
+            bookings.reserve(state, job, start_ns, cards, estimate, Room(self.free, then))
+        elif job.seq in state.bookings:
+            bookings.give_up(state, job.seq, _NOT_NEEDED)
+        return False
+
+    # ---- in gaps --------------------------------------------------------------------------------
+
+    def scan(self) -> None:
+        """Offer the gaps before and beside the reservations to all that wait behind."""
+        if not self.heads or self.free <= 0:
+            return
+        timing, now_ns = self._timing, self._state.now_ns
+        head = self.heads[0]
+        has_waited = timing.guard_ns and now_ns - head.submitted_ns >= timing.guard_ns
+        lane = 1 if has_waited else 0
+        if self.outlook is not None:
+            self._scan_outlook(self.outlook, lane)
+            return
+        start_ns = self.gap.start_ns if "safe" in timing.routes else now_ns
+        gap = Gap(start_ns, self.gap.extra if "beside" in timing.routes else 0)
+        extra = gap.extra
+        if timing.order in ("arrival", "shortest"):
+            is_shortest = timing.order == "shortest"
+            chosen = self._futures.bench.offer(
+                now_ns, self.free, gap, lane=lane, is_shortest=is_shortest
+            )
+        else:
+            bound = Bound(self._futures.cards_of(_key(head)), FOREVER)
+            chosen = scan(self._candidates(lane), now_ns, self.free, gap, bound)
+        for candidate in chosen:
+            is_safe = gap.is_safe(now_ns, candidate.estimate_ns)
+            self._fill(candidate, start_ns if is_safe else 0, lane, extra)
+            if not is_safe:
+                extra -= candidate.cards
+
+    def _scan_outlook(self, outlook: Outlook, lane: int) -> None:
+        """The same where several have reservations: who fits beside them all starts."""
+        now_ns = self._state.now_ns
+        booked = [
+            self._state.bookings[head.seq].start_ns
+            for head in self.heads
+            if head.seq in self._state.bookings
+        ]
+        first_ns = min(booked, default=FOREVER)
+        heads = [_key(head) for head in self.heads]
+        for candidate in self._candidates(lane):
+            if candidate.cards > self.free or candidate.place in heads:
+                continue
+            is_safe = candidate.estimate_ns < FOREVER and now_ns + candidate.estimate_ns <= first_ns
+            if ("safe" if is_safe else "beside") not in self._timing.routes:
+                continue
+            left = outlook.free.at(first_ns) if not is_safe and first_ns < FOREVER else 0
+            if outlook.take(candidate.cards, candidate.estimate_ns):
+                self._fill(candidate, first_ns if is_safe else 0, lane, left)
+
+    def _candidates(self, lane: int) -> list[Candidate]:
+        """Whoever takes part, in the order of the policy, as many as it looks at."""
+        state, timing = self._state, self._timing
+        key_of = ORDERS[timing.order]
+
+        def key(candidate: Candidate) -> tuple[int, ...]:
+            wait_ns = state.now_ns - state.jobs[candidate.place[-1]].submitted_ns
+            return key_of(Ask(*candidate, wait_ns))
+
+        return sorted(self._futures.bench.all(lane), key=key)[: timing.scan_max]
+
+    def _fill(self, candidate: Candidate, gap_end_ns: int, lane: int, left: int) -> None:
+        """Start a job in a gap. `gap_end_ns`: 0 = it goes on beside the reservation, where `left`
+        cards are.
+        """
+        state = self._state
+        job = state.jobs[candidate.place[-1]]
+        judged_ns = candidate.estimate_ns if candidate.estimate_ns < FOREVER else 0
+        estimate = estimates.judged(state, job, judged_ns, lane)
+        now_ns = state.now_ns
+        if gap_end_ns:
+            gap_ns = min(gap_end_ns, FOREVER - 1) - now_ns
+            said_ns = gap_end_ns if gap_end_ns < FOREVER else 0
+            told = Foreseen(_SAFE, judged_ns, 0, gap_ns, said_ns, *estimate_fields(estimate))
+        else:
+            told = Foreseen(_BESIDE, 0, left * CARD_MILLI, 0, 0, *estimate_fields(estimate))
+        self._start(job, candidate.cards, _BACKFILL, told)
+
+    # ---- everybody booked -----------------------------------------------------------------------
+
+    def _follow_book(self) -> None:
+        """Conservative backfill: book who came, move up who can, start whose time has come."""
+        state, futures, now_ns = self._state, self._futures, self._state.now_ns
+        book, changed = self._book()
+        if state.stirred & FREED:
+            changed.update(book.replan(now_ns))
+        for key in sorted(futures.unbooked):
+            job = state.jobs[key[-1]]
+            cards = futures.cards_of(key)
+            duration_ns = estimates.of_run(state, job).ns or FOREVER
+            if cards > 0 and never_fits(state, job.shape) is None:
+                booking = book.book(job.seq, cards, duration_ns, now_ns)
+                if booking is not None:
+                    del futures.unbooked[key]
+                    changed[job.seq] = booking
+        for seq in book.due(now_ns):
+            self._start_booked(book, seq)
+        for seq, booking in changed.items():
+            if seq in book.bookings:
+                self._say(seq, booking)
+        if book.bookings:
+            start_ns, seq = min((one.start_ns, seq) for seq, one in book.bookings.items())
+            if (start_ns, seq) != futures.woken:
+                futures.woken = (start_ns, seq)
+                state.indexes.timers.at(start_ns, Wake.BOOKED, seq)
+
+    def _start_booked(self, book: Book, seq: int) -> None:
+        """Start a job whose time has come."""
+        state, futures = self._state, self._futures
+        job = state.jobs[seq]
+        key = _key(job)
+        cards = book.bookings[seq].cards
+        turns = Turns(state, futures.lines)
+        if turns.key() == key:
+            kind, told = _ALLOCATE, bookings.foreseen(state, job, _IN_TURN)
+        else:
+            kind = _BACKFILL
+            told = bookings.foreseen(state, job, _BESIDE)._replace(free=self.free * CARD_MILLI)
+        if cards <= self.free and self._start(job, cards, kind, told):
+            if book.start(seq).start_ns != state.now_ns:
+                futures.book = None  # it ends later than was booked
+            return
+        book.drop(seq)
+        futures.unbooked[key] = None
+        if seq in state.bookings:
+            bookings.give_up(state, seq, _NOT_NEEDED)
+
+    def _say(self, seq: int, booking: Booking) -> None:
+        state = self._state
+        job = state.jobs[seq]
+        estimate = estimates.of_run(state, job)
+        assert self._futures.book is not None
+        then = self._futures.book.free.at(booking.start_ns) + booking.cards
+        bookings.reserve(
+            state, job, booking.start_ns, booking.cards, estimate, Room(self.free, then)
+        )
+
+    def _book(self) -> tuple[Book, dict[int, Booking]]:
+        """The book as the cards are now, and the bookings that had to change for that."""
+        futures, now_ns = self._futures, self._state.now_ns
+        book = futures.book
+        if book is not None:
+            book.free.trim(now_ns)
+            due = sum(book.bookings[seq].cards for seq in book.due(now_ns))
+            if book.free.at(now_ns) + due == self.free:
+                return book, {}
+        return self._book_anew()
+
+    def _book_anew(self) -> tuple[Book, dict[int, Booking]]:
+        """The book made of what runs and what is booked; where both do not fit, bookings move."""
+        state, futures, now_ns = self._state, self._futures, self._state.now_ns
+        changes: dict[int, int] = {}
+        for _, end_ns, cards in futures.holders():
+            if now_ns < end_ns < FOREVER:
+                changes[end_ns] = changes.get(end_ns, 0) + cards
+        futures.unbooked.clear()
+        futures.unbooked.update(
+            (key, None) for key in futures.places() if key[-1] not in state.bookings
+        )
+        book = futures.book = Book(now_ns, 0)
+        book.free = Steps.changing(now_ns, self.free, changes)
+        changed: dict[int, Booking] = {}
+        for seq in sorted(state.bookings):
+            one = state.bookings[seq]
+            duration_ns = FOREVER if one.until_ns >= FOREVER else one.until_ns - one.start_ns
+            start_ns = max(one.start_ns, now_ns)  # it could not start when its time came
+            booking = book.bookings[seq] = Booking(start_ns, one.cards, duration_ns)
+            book.free.add(start_ns, min(start_ns + duration_ns, FOREVER), -one.cards)
+            if start_ns != one.start_ns:
+                changed[seq] = booking
+        for seq, moved in book.mend(now_ns).items():
+            if moved is None:
+                changed.pop(seq, None)
+                futures.unbooked[_key(state.jobs[seq])] = None
+                bookings.give_up(state, seq, _NOT_NEEDED)
+            else:
+                changed[seq] = moved
+        return book, changed
+
+
+def _key(job: Job) -> Key:
+    """The place of a job that waits."""
+    assert job.key is not None, job.seq
+    return job.key
+
+
+def estimate_fields(estimate: Estimate) -> tuple[int, Estimates, int]:
+    """Its parts in the order in which decisions name them."""
+    return estimate.ns, estimate.source, estimate.margin_ns

@@ -1,0 +1,1 @@
+"""Who has to leave for whom, and claims on what they leave."""

@@ -1,0 +1,1 @@
+"""Queues: what they use, may use and are due; quota admission."""
