@@ -5,21 +5,20 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 from ganger.replay.history import AtOffset, AtSeq, AtTime, Point
 from ganger.replay.traces.source import InputError
 from ganger.services import cli
-from ganger.services.cli import VERBS, main, stories
+from ganger.services.cli import VERBS, stories
 from ganger.services.cli.arguments import parse_point
 from ganger.streams.engine import Engine
 from ganger.streams.log.directory import LedgerDirectory
 from ganger.streams.tables.store import STORE_FOLDER, Store
 from support.small_ledger import START_NS, build, queue
+from support.verbs import call, call_json, lines
 
 VERIFY_KEYS = [
     "records",
@@ -39,22 +38,6 @@ VERIFY_KEYS = [
 def ledger(tmp_path: Path) -> Path:
     build(tmp_path / "ledger")
     return tmp_path / "ledger"
-
-
-def call(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result
-
-
-def call_json(*words: object, code: int = 0) -> Any:
-    return json.loads(call(*words, "--json", code=code).stdout)
-
-
-def lines(*words: object) -> list[str]:
-    return call(*words).stdout.splitlines()
 
 
 # ---- verify --------------------------------------------------------------------------------------

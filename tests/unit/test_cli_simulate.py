@@ -4,9 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from ganger.services.cli import main
+from support.verbs import call, call_json, lines
 
 SIMULATE_KEYS = [
     "jobs",
@@ -33,14 +32,6 @@ SIMULATE_KEYS = [
     "eta_p90_coverage",
 ]
 TRACE = Path(__file__).parents[2] / "replay" / "samples" / "philly-2000.csv.gz"
-
-
-def call(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result
 
 
 def test_a_refused_simulation_leaves_no_files(tmp_path: Path) -> None:
