@@ -297,7 +297,16 @@ def _json_jobs(text: str, place: str) -> Iterator[JobLine]:
 
 
 def _job(document: dict[str, Any], place: str) -> JobSubmitRequested:
-    request = converted(document, JobSpec, place, JOB_KEYS, _JOB_REMEDY).request(place)
+    spec = converted(document, JobSpec, place, JOB_KEYS, _JOB_REMEDY)
+    return checked_job(spec.request(place), place)
+
+
+def checked_job(request: JobSubmitRequested, place: str) -> JobSubmitRequested:
+    """A request that can be sent, as it is.
+
+    Raises:
+        InputError: a field of it, told as at this place, is beyond what a job can say.
+    """
     defect = job_defect(request) or event_defect(request)
     if defect:
         field, _, rest = defect.partition(" is ")

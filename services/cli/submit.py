@@ -18,7 +18,7 @@ from ganger.services.cli.events import decision_text
 from ganger.services.cli.sending import check_cell
 from ganger.services.cli.units import Clock, count_text, duration_text
 from ganger.services.decision_feed import Decisions
-from ganger.services.job_files import JobLine, parse_jobs, read_text
+from ganger.services.job_files import JobLine, checked_job, parse_jobs, read_text
 from ganger.services.job_spec import JobSpec
 from ganger.services.producer import NotDelivered, Producer
 from ganger.streams.kafka.cluster.settings import KafkaSettings
@@ -97,7 +97,7 @@ def submit(
 
 def _from_options(given: dict[str, Any]) -> JobLine:
     spec = JobSpec(**{"job": f"job-{uuid4().hex[:_KEY_CHARS]}", **given})
-    return JobLine("", spec.request())
+    return JobLine("", checked_job(spec.request(), "the options"))
 
 
 def _from_file(file: str, given: dict[str, Any]) -> list[JobLine]:

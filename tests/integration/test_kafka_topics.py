@@ -171,6 +171,7 @@ def test_the_first_placement_counts(kafka_cluster: Clusters) -> None:
             encode_row(CellPlaced("a", 1, b"f" * 32, b"")),  # has one already
             encode_row(CellPlaced("c", 3, b"f" * 32, b"")),  # there is no such partition
             encode_row(CellPlaced("c", -1, b"f" * 32, b"")),
+            encode_row(CellPlaced("..", 1, b"f" * 32, b"")),  # no name: it is a folder of others
         )
         placed = watch.read_to_end()
         assert [(place.cell, place.partition) for place in placed] == [("a", 0)]
@@ -193,7 +194,7 @@ def test_the_first_placement_counts(kafka_cluster: Clusters) -> None:
         place_cell(settings, "d")
     with pytest.raises(CellUnknown, match=r"there are: a, b, c\."):
         find_cell(settings, "d")
-    for name in ("", "a/b", "a b", "é", "x" * 101):
+    for name in ("", "a/b", "a b", "é", "x" * 101, ".", ".."):
         with pytest.raises(SettingsBad, match="cell"):
             place_cell(settings, name)
 

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from ganger.replay.assumptions import Assumptions
 from ganger.replay.cell import VirtualCell
 from ganger.replay.cluster import ClusterSpec, parse_nodes
 from ganger.replay.faults import CardFault, Cordon, Faults, NodeFault
@@ -61,7 +62,16 @@ def cell_of(workload: Trace, faults: Faults, seed: int) -> tuple[VirtualCell, En
     ledger, decisions = logs
     engine = Engine.create(ledger, decisions)
     intake = Intake(CELL, CELL, pause_ns=None)
-    cell = VirtualCell(engine, intake, Machines(CLUSTER), workload.jobs, seed=seed, faults=faults)
+    cell = VirtualCell(
+        engine,
+        intake,
+        Machines(CLUSTER),
+        workload.jobs,
+        seed=seed,
+        faults=faults,
+        assumptions=Assumptions(),
+        watch=None,
+    )
     return cell, engine
 
 

@@ -38,6 +38,7 @@ from ganger.services.job_files import (
     JOB_KEYS,
     QUEUE_KEYS,
     JobLine,
+    checked_job,
     parse_jobs,
     parse_queues,
     read_text,
@@ -499,3 +500,10 @@ def test_blocks_of_the_page_are_what_they_are_called() -> None:
             tomllib.loads(text)
         else:
             assert all(json.loads(line) for line in text.splitlines())
+
+
+@pytest.mark.parametrize("cards", [1 << 31, 10**20])
+def test_a_number_beyond_its_field_is_refused_before_it_is_sent(cards: int) -> None:
+    request = JobSpec("big", cards=cards).request()
+    with pytest.raises(InputError, match=r"the options.*cards.*32 bits"):
+        checked_job(request, "the options")

@@ -178,6 +178,8 @@ class PlacementWatch(Closing):
             placed = _placed(message.value())
             if placed is None or placed.partition >= self.partitions or placed.partition < 0:
                 continue  # not of ganger, or of a topic cut otherwise: it places nothing
+            if not is_cell_name(placed.cell):
+                continue  # whoever wrote it: workers would leave their folder
             if placed.cell in self.by_cell or placed.partition in self.by_partition:
                 continue
             place = Placement(placed.cell, placed.partition, placed.fingerprint, placed.arguments)
@@ -250,15 +252,22 @@ def place_cell(
     return placed
 
 
-def _check_name(cell: str) -> None:
-    is_good = 0 < len(cell) <= CELL_CHARS_MAX and all(
-        char.isascii() and (char.isalnum() or char in "._-") for char in cell
+def is_cell_name(cell: str) -> bool:
+    """Whether a cell may be called so: the name is part of keys, and of a folder's path."""
+    return (
+        0 < len(cell) <= CELL_CHARS_MAX
+        and cell not in (".", "..")
+        and all(char.isascii() and (char.isalnum() or char in "._-") for char in cell)
     )
-    if not is_good:
+
+
+def _check_name(cell: str) -> None:
+    if not is_cell_name(cell):
         raise SettingsBad(
             "cell",
             f"{cell[:40]!r} of {len(cell)} characters is no name of a cell",
-            f"give 1 to {CELL_CHARS_MAX} letters, digits, dots, underscores and hyphens",
+            f"give 1 to {CELL_CHARS_MAX} letters, digits, dots, underscores and hyphens, "
+            "but neither . nor ..",
         )
 
 
