@@ -5,6 +5,7 @@ rows are made from the state when they are taken. What neither names is worked o
 
 * a node's report, loss or return settles the attempts on it: the jobs that were there at the last
   take (later ones were named by their placement);
+* a claim is given up as a whole: `_claimed` remembers the nodes that CLAIM named;
 * an attempt that ended left a node that only its placement named: `_places` remembers it;
 * NodeLost and QueueConfigured send admitted jobs back: those last told as INQUEUE are looked at;
 * an ended job is forgotten when its time is over: a heap says when to look whether it is;
@@ -46,6 +47,8 @@ Change = tuple[str, str, Row | None]
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _CYCLE_CLOSED = DecisionKind.CYCLE_CLOSED
+_CLAIM = DecisionKind.CLAIM
+_UNCLAIM = DecisionKind.UNCLAIM
 _FINISH = DecisionKind.FINISH
 _REJECT = DecisionKind.REJECT
 _INQUEUE = Phase.INQUEUE.name
@@ -108,6 +111,10 @@ class RowChanges:
         self._sends_back = False
         self._is_quiet = True
         self._told: dict[str, _Told] = {}
+        self._claimed: dict[str, dict[str, bool]] = {}  # nodes of claims, by job
+        for claim in state.claims.values():
+            held = [state.nodes[entry.node].report.node for entry in claim.entries]
+            self._claimed[state.jobs[claim.job].request.job] = dict.fromkeys(held, True)
         self._places: dict[tuple[str, int, int], str] = {}  # attempts to nodes, at the last take
         self._queues: dict[str, QueueRow] = {row.queue: row for row in queue_rows(state)}
         self._inqueue: dict[str, bool] = {}
@@ -148,8 +155,12 @@ class RowChanges:
             jobs[decision.job] = True
             if decision.node:
                 nodes[decision.node] = True
-            elif what is _FINISH:
-                self._finished.append(decision.job)
+                if what is _CLAIM:
+                    self._claimed.setdefault(decision.job, {})[decision.node] = True
+            elif what is _UNCLAIM or what is _FINISH:
+                nodes.update(self._claimed.pop(decision.job, {}))
+                if what is _FINISH:
+                    self._finished.append(decision.job)
 
     def _note_end(self, record: r.PodSucceeded | r.PodFailed | r.PodReleased) -> None:
         self._jobs[record.job] = True
