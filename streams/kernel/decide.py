@@ -1,6 +1,7 @@
 """Saying decisions: the one place that makes them, numbers them and extends the chain."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -16,8 +17,6 @@ from ganger.streams.kernel.topology import spans
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _CYCLE_CLOSED = DecisionKind.CYCLE_CLOSED
-_EVICT = DecisionKind.EVICT
-_NOTICE = DecisionKind.NOTICE
 _REJECT = DecisionKind.REJECT
 _CYCLE_DONE = Reason.CYCLE_DONE
 _PLACED_IN_TURN = Reason.PLACED_IN_TURN
@@ -132,6 +131,87 @@ def say(
     state.outbox.append(decision)
 
 
+def of_job(
+    state: State,
+    kind: DecisionKind,
+    job: str,
+    reason: Reason,
+    asked: int = 0,
+    free: int = 0,
+    limit: int = 0,
+    tier: Tier = Tier.UNKNOWN,
+) -> Decision:
+    """A decision about no pod, yet to be said; `job` is empty where it is about none either."""
+    return Decision(
+        state.cell,
+        state.cause,
+        state.decision_index,
+        state.now_ns,
+        kind,
+        job,
+        "",
+        -1,
+        0,
+        "",
+        _NO_CARDS,
+        0,
+        0,
+        tier,
+        0,
+        "",
+        reason,
+        asked,
+        free,
+        limit,
+        state.policy.digest,
+        0,
+        0,
+        0,
+        b"",
+    )
+
+
+def of_pod(
+    state: State,
+    kind: DecisionKind,
+    job: Job,
+    role: str,
+    pod: Pod,
+    node: str,
+    reason: Reason,
+    numbers: tuple[int, int, int],
+) -> Decision:
+    """A decision about one attempt, yet to be said. `numbers`: asked, free, limit of the reason."""
+    asked, free, limit = numbers
+    return Decision(
+        state.cell,
+        state.cause,
+        state.decision_index,
+        state.now_ns,
+        kind,
+        job.request.job,
+        role,
+        pod.index,
+        pod.attempt,
+        node,
+        spans(pod.mask) if pod.mask else _NO_CARDS,
+        pod.card_milli,
+        pod.card_memory,
+        pod.tier,
+        0,
+        "",
+        reason,
+        asked,
+        free,
+        limit,
+        state.policy.digest,
+        0,
+        0,
+        0,
+        b"",
+    )
+
+
 def say_placed(
     state: State, kind: DecisionKind, job: Job, role: str, pod: Pod, node: str, free: int
 ) -> None:
@@ -195,100 +275,22 @@ def say_foreseen(
     foreseen: Foreseen,
 ) -> None:
     """The same under a policy that plans with run times."""
-    reason, asked, left, limit, start_ns, estimate_ns, source, margin_ns, terms = foreseen
-    if terms is not None:
-        _say_lent(state, kind, job, role, pod, node, free, foreseen, terms)
+    asked = foreseen.asked or pod.shape.cards_milli
+    numbers = asked, foreseen.free or free, foreseen.limit
+    decision = of_pod(state, kind, job, role, pod, node, foreseen.reason, numbers)
+    decision.start_ns = foreseen.start_ns
+    decision.estimate_ns = foreseen.estimate_ns
+    decision.estimate_source = foreseen.estimate_source
+    decision.margin_ns = foreseen.margin_ns
+    terms = foreseen.terms
+    if terms is None:
+        say(state, decision, _foreseen_body)
         return
-    shape = pod.shape
-    say(
-        state,
-        Decision(
-            state.cell,
-            state.cause,
-            state.decision_index,
-            state.now_ns,
-            kind,
-            job.request.job,
-            role,
-            pod.index,
-            pod.attempt,
-            node,
-            spans(pod.mask) if pod.mask else _NO_CARDS,
-            pod.card_milli,
-            pod.card_memory,
-            pod.tier,
-            0,
-            "",
-            reason,
-            asked or shape.cards_milli,
-            left or free,
-            limit,
-            state.policy.digest,
-            0,
-            0,
-            0,
-            b"",
-            "",
-            "",
-            start_ns,
-            0,
-            0,
-            estimate_ns,
-            source,
-            margin_ns,
-        ),
-        _foreseen_body,
-    )
-
-
-def _say_lent(
-    state: State,
-    kind: DecisionKind,
-    job: Job,
-    role: str,
-    pod: Pod,
-    node: str,
-    free: int,
-    foreseen: Foreseen,
-    terms: Terms,
-) -> None:
-    """The same of a pod in a gap that may have to make way."""
-    shape = pod.shape
-    decision = Decision(
-        state.cell,
-        state.cause,
-        state.decision_index,
-        state.now_ns,
-        kind,
-        job.request.job,
-        role,
-        pod.index,
-        pod.attempt,
-        node,
-        spans(pod.mask) if pod.mask else _NO_CARDS,
-        pod.card_milli,
-        pod.card_memory,
-        pod.tier,
-        0,
-        terms.for_job,
-        foreseen.reason,
-        foreseen.asked or shape.cards_milli,
-        foreseen.free or free,
-        foreseen.limit,
-        state.policy.digest,
-        0,
-        0,
-        0,
-        b"",
-        start_ns=foreseen.start_ns,
-        estimate_ns=foreseen.estimate_ns,
-        estimate_source=foreseen.estimate_source,
-        margin_ns=foreseen.margin_ns,
-        protect_ns=terms.protect_ns,
-        hold_ns=terms.hold_ns,
-        risk_milli=terms.risk_milli,
-        idle=terms.idle,
-    )
+    decision.for_job = terms.for_job
+    decision.protect_ns = terms.protect_ns
+    decision.hold_ns = terms.hold_ns
+    decision.risk_milli = terms.risk_milli
+    decision.idle = terms.idle
     say(state, decision)
 
 
@@ -303,39 +305,9 @@ def say_promised(
     """ADMIT of a job that waits. `numbers`: asked, free, limit of the reason; `span_ns`: when it is
     promised to have started, as likely as not and with a probability of nine in ten.
     """
-    asked, free, limit = numbers
-    say(
-        state,
-        Decision(
-            state.cell,
-            state.cause,
-            state.decision_index,
-            state.now_ns,
-            kind,
-            job,
-            "",
-            -1,
-            0,
-            "",
-            _NO_CARDS,
-            0,
-            0,
-            _UNKNOWN,
-            0,
-            "",
-            reason,
-            asked,
-            free,
-            limit,
-            state.policy.digest,
-            0,
-            0,
-            0,
-            b"",
-            start_ns=span_ns[0],
-            start_late_ns=span_ns[1],
-        ),
-    )
+    decision = of_job(state, kind, job, reason, *numbers)
+    decision.start_ns, decision.start_late_ns = span_ns
+    say(state, decision)
 
 
 def say_reserved(
@@ -353,104 +325,45 @@ def say_reserved(
     """RESERVE or UNRESERVE of a job. `numbers`: asked, free, limit of the reason; `span_ns`: begin
     and end of the reservation; `count`: pods.
     """
-    asked, free, limit = numbers
-    say(
-        state,
-        Decision(
-            state.cell,
-            state.cause,
-            state.decision_index,
-            state.now_ns,
-            kind,
-            job.request.job,
-            "",
-            -1,
-            0,
-            node,
-            _NO_CARDS,
-            0,
-            0,
-            _MAIN,
-            0,
-            "",
-            reason,
-            asked,
-            free,
-            limit,
-            state.policy.digest,
-            0,
-            0,
-            0,
-            b"",
-            "",
-            "",
-            span_ns[0],
-            0,
-            span_ns[1],
-            estimate_ns,
-            estimate_source,
-            count=count,
-        ),
-        _reserved_body,
-    )
+    decision = of_job(state, kind, job.request.job, reason, *numbers, tier=_MAIN)
+    decision.node = node
+    decision.start_ns, decision.until_ns = span_ns
+    decision.estimate_ns = estimate_ns
+    decision.estimate_source = estimate_source
+    decision.count = count
+    say(state, decision, _reserved_body)
 
 
-def say_evict(
-    state: State,
-    job: Job,
-    role: str,
-    pod: Pod,
-    node: str,
-    reason: Reason,
-    asked: int,
-    limit: int,
-    free: int = 0,
-    for_job: str = "",
-    queue: str = "",
-    rule: str = "",
-    order: int = 0,
-    considered: int = 0,
-    until_ns: int = 0,
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why an attempt must leave, or may go on, and for whom."""
+
+    reason: Reason
+    asked: int = 0
+    free: int = 0
+    limit: int = 0
+    for_job: str = ""
+    queue: str = ""  # whose due it was taken for
+    rule: str = ""
+    order: int = 0  # of this attempt among those that leave together, from 1
+    considered: int = 0  # candidates
+
+
+def say_told(
+    state: State, kind: DecisionKind, job: Job, pod: Pod, cause: Cause, until_ns: int = 0
 ) -> None:
-    """EVICT of one attempt; with `until_ns` NOTICE that it will be said then. `asked`, `free`,
-    `limit`: numbers of the reason; `for_job`: who it serves; `queue`, `rule`: by whose right;
-    `order`: its place among those that leave together; `considered`: candidates there were.
-    """
-    say(
-        state,
-        Decision(
-            state.cell,
-            state.cause,
-            state.decision_index,
-            state.now_ns,
-            _NOTICE if until_ns else _EVICT,
-            job.request.job,
-            role,
-            pod.index,
-            pod.attempt,
-            node,
-            spans(pod.mask) if pod.mask else _NO_CARDS,
-            pod.card_milli,
-            pod.card_memory,
-            pod.tier,
-            0,
-            for_job,
-            reason,
-            asked,
-            free,
-            limit,
-            state.policy.digest,
-            0,
-            0,
-            0,
-            b"",
-            queue=queue,
-            rule=rule,
-            until_ns=until_ns,
-            order=order,
-            considered=considered,
-        ),
-    )
+    """EVICT, SUSPEND or RESUME of one attempt; NOTICE of an eviction at `until_ns`."""
+    role = job.shape.roles[pod.index % len(job.roles)].name
+    node = state.nodes[pod.node].report.node
+    numbers = cause.asked, cause.free, cause.limit
+    decision = of_pod(state, kind, job, role, pod, node, cause.reason, numbers)
+    decision.for_job = cause.for_job
+    decision.queue = cause.queue
+    decision.rule = cause.rule
+    decision.until_ns = until_ns
+    decision.order = cause.order
+    decision.considered = cause.considered
+    say(state, decision)
 
 
 def say_of_job(
@@ -464,37 +377,7 @@ def say_of_job(
     tier: Tier = Tier.UNKNOWN,
 ) -> None:
     """ADMIT, FINISH of a job; REJECT of a request (`job` empty when it was about none)."""
-    say(
-        state,
-        Decision(
-            state.cell,
-            state.cause,
-            state.decision_index,
-            state.now_ns,
-            kind,
-            job,
-            "",
-            -1,
-            0,
-            "",
-            _NO_CARDS,
-            0,
-            0,
-            tier,
-            0,
-            "",
-            reason,
-            asked,
-            free,
-            limit,
-            state.policy.digest,
-            0,
-            0,
-            0,
-            b"",
-        ),
-        _job_body,
-    )
+    say(state, of_job(state, kind, job, reason, asked, free, limit, tier), _job_body)
 
 
 def reject(state: State, reason: Reason, job: str = "", asked: int = 0, limit: int = 0) -> None:

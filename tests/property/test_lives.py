@@ -15,13 +15,14 @@ from ganger.schemas import records as r
 from ganger.schemas.enums import FailureKind, JobAction, LimitScope, Phase, PodEvent
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import invariants, snapshot
+from ganger.streams.kernel.decide import Cause
 from ganger.streams.kernel.digest import recompute, seal
 from ganger.streams.kernel.entities import Job, Pod
 from ganger.streams.kernel.explain import explain
 from ganger.streams.kernel.jobs import suspension
 from ganger.streams.kernel.jobs.attempts import detach, settle
 from ganger.streams.kernel.jobs.lines import step_out
-from ganger.streams.kernel.preemption.evictions import Cause, evict
+from ganger.streams.kernel.preemption.evictions import evict
 from ganger.streams.kernel.step import next_wake
 from support.builders import SECOND, Cell, node, policy, queue, report, role, submission
 

@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel.decide import say
+from ganger.streams.kernel.decide import Cause, of_job, say
 from ganger.streams.kernel.entities import ClaimEntry, Job, Pod, Queue
 from ganger.streams.kernel.fairness.cohort import available, potential
 from ganger.streams.kernel.fairness.cohort_rules import Entry, Rule, Why, entry_key
@@ -33,7 +33,6 @@ from ganger.streams.kernel.jobs.waiting import PARKED
 from ganger.streams.kernel.nodes.placement import place_job
 from ganger.streams.kernel.nodes.statement import Statement
 from ganger.streams.kernel.preemption import claims_book, evictions
-from ganger.streams.kernel.preemption.evictions import Cause
 from ganger.streams.kernel.queues import admission, cohort_tree, held_quota, quota
 from ganger.streams.kernel.queues.admission import Nomination, QuotaTree
 from ganger.streams.kernel.resources import CARDS, NAMED
@@ -337,31 +336,6 @@ def _say_admitted(state: State, one: Nomination) -> None:
 
 
 def _of_job(state: State, kind: DecisionKind, job: Job, reason: Reason) -> Decision:
-    return Decision(
-        state.cell,
-        state.cause,
-        state.decision_index,
-        state.now_ns,
-        kind,
-        job.request.job,
-        "",
-        -1,
-        0,
-        "",
-        (),
-        0,
-        0,
-        Tier.UNKNOWN,
-        0,
-        "",
-        reason,
-        0,
-        0,
-        0,
-        state.policy.digest,
-        0,
-        0,
-        0,
-        b"",
-        queue=state.queues[job.queue].config.queue,
-    )
+    decision = of_job(state, kind, job.request.job, reason)
+    decision.queue = state.queues[job.queue].config.queue
+    return decision

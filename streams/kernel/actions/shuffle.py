@@ -4,10 +4,11 @@ Who they are is said by rules (hook `victim`): `tdm` names those on nodes whose 
 """
 
 from ganger.schemas.reasons import Reason
+from ganger.streams.kernel.decide import Cause
 from ganger.streams.kernel.entities import Job, Pod
 from ganger.streams.kernel.jobs.gangs import is_leaving
 from ganger.streams.kernel.jobs.lines import line_up, step_out
-from ganger.streams.kernel.preemption.evictions import Cause, evict_for
+from ganger.streams.kernel.preemption.evictions import evict_for
 from ganger.streams.kernel.session import Session
 
 NAME = "shuffle"

@@ -5,11 +5,12 @@ nobody; its pods wait for their turn together.
 """
 
 from ganger.schemas.reasons import Reason
+from ganger.streams.kernel.decide import Cause
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.jobs.gangs import is_leaving
 from ganger.streams.kernel.jobs.lines import line_up, step_out
 from ganger.streams.kernel.jobs.stale import due_ns, watch
-from ganger.streams.kernel.preemption.evictions import Cause, evict_for
+from ganger.streams.kernel.preemption.evictions import evict_for
 from ganger.streams.kernel.session import Session
 
 NAME = "stale"

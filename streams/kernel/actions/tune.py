@@ -1,10 +1,9 @@
 """The controller of gaps has its turn: see module `tuning`."""
 
-from ganger.schemas.decisions import Decision
-from ganger.schemas.enums import DecisionKind, Tier
+from ganger.schemas.enums import DecisionKind
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill import tuning
-from ganger.streams.kernel.decide import say
+from ganger.streams.kernel.decide import of_job, say
 from ganger.streams.kernel.foresight import controller
 from ganger.streams.kernel.foresight.controller import Move
 from ganger.streams.kernel.session import Session
@@ -31,34 +30,7 @@ def run(session: Session) -> None:
 
 
 def _say(state: State, move: Move) -> None:
-    say(
-        state,
-        Decision(
-            state.cell,
-            state.cause,
-            state.decision_index,
-            state.now_ns,
-            DecisionKind.TUNE,
-            "",
-            "",
-            -1,
-            0,
-            "",
-            (),
-            0,
-            0,
-            Tier.UNKNOWN,
-            0,
-            "",
-            _REASONS[move.cause],
-            move.old,
-            move.measured_milli,
-            move.new,
-            state.policy.digest,
-            0,
-            0,
-            0,
-            b"",
-            rule=_RULES[move.knob],
-        ),
-    )
+    numbers = move.old, move.measured_milli, move.new
+    decision = of_job(state, DecisionKind.TUNE, "", _REASONS[move.cause], *numbers)
+    decision.rule = _RULES[move.knob]
+    say(state, decision)

@@ -14,6 +14,7 @@ from ganger.streams.kernel.backfill import estimates, manners, tuning
 from ganger.streams.kernel.backfill.futures import Futures
 from ganger.streams.kernel.backfill.gaps import OpenNodes, gang_of, holdings
 from ganger.streams.kernel.backfill.manners import SPOT, SUSPENDABLE
+from ganger.streams.kernel.decide import Cause
 from ganger.streams.kernel.entities import ClaimEntry, Job, Pod
 from ganger.streams.kernel.foresight import windows
 from ganger.streams.kernel.horizon.gather import Gang, fits
@@ -21,7 +22,7 @@ from ganger.streams.kernel.jobs import suspension
 from ganger.streams.kernel.jobs.attempts import detach, settle
 from ganger.streams.kernel.jobs.lines import step_out
 from ganger.streams.kernel.jobs.suspension import may_suspend
-from ganger.streams.kernel.preemption.evictions import Cause, evict_for, grace_ns, warn
+from ganger.streams.kernel.preemption.evictions import evict_for, grace_ns, warn
 from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS
 from ganger.streams.kernel.session import Host, Session

@@ -6,6 +6,7 @@ from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Tick
 from ganger.streams.kernel.backfill import promised
 from ganger.streams.kernel.backfill.estimates import outlived, over_ns
+from ganger.streams.kernel.decide import Cause
 from ganger.streams.kernel.digest import event_term
 from ganger.streams.kernel.entities import ENDED, Job, Pod
 from ganger.streams.kernel.fairness.decay import HOUR_NS
@@ -20,7 +21,7 @@ from ganger.streams.kernel.limits import TIME_MAX
 from ganger.streams.kernel.nodes import zones
 from ganger.streams.kernel.nodes.reservations import refresh_reservations
 from ganger.streams.kernel.preemption.claims_book import give_up
-from ganger.streams.kernel.preemption.evictions import Cause, evict, evict_for, protections
+from ganger.streams.kernel.preemption.evictions import evict, evict_for, protections
 from ganger.streams.kernel.queues import usage
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Timer, Wake

@@ -4,10 +4,9 @@ The n-th time in a row a job waits `requeue_base_ns` times 2^(n-1), at most `req
 `requeue_limit` it fails. The count ends when the job runs whole.
 """
 
-from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel.decide import say
+from ganger.streams.kernel.decide import of_job, say
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.jobs.attempts import end_job, settle
 from ganger.streams.kernel.jobs.gangs import placeable
@@ -46,36 +45,10 @@ def forgive(state: State, job: Job) -> None:
 
 
 def _say(state: State, job: Job, reason: Reason, asked: int, limit: int) -> None:
-    say(
-        state,
-        Decision(
-            state.cell,
-            state.cause,
-            state.decision_index,
-            state.now_ns,
-            DecisionKind.REQUEUE,
-            job.request.job,
-            "",
-            -1,
-            0,
-            "",
-            (),
-            0,
-            0,
-            job.last_tier,
-            0,
-            "",
-            reason,
-            asked,
-            0,
-            limit,
-            state.policy.digest,
-            0,
-            0,
-            0,
-            b"",
-            queue=state.queues[job.queue].config.queue,
-            until_ns=job.not_before_ns,
-            count=job.requeues,
-        ),
+    decision = of_job(
+        state, DecisionKind.REQUEUE, job.request.job, reason, asked, 0, limit, job.last_tier
     )
+    decision.queue = state.queues[job.queue].config.queue
+    decision.until_ns = job.not_before_ns
+    decision.count = job.requeues
+    say(state, decision)

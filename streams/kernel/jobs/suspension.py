@@ -11,20 +11,17 @@ any time, and its job may then have its pod placed elsewhere at once (`attempts.
 `started_ns` since when it has run without a break.
 """
 
-from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill import estimates
-from ganger.streams.kernel.decide import say
+from ganger.streams.kernel.decide import Cause, say_told
 from ganger.streams.kernel.entities import Job, Pod
 from ganger.streams.kernel.jobs.lifecycle import move_job, move_pod
 from ganger.streams.kernel.nodes import occupancy
-from ganger.streams.kernel.preemption.evictions import Cause
 from ganger.streams.kernel.queues import quota, usage
 from ganger.streams.kernel.resources import rest_of
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
-from ganger.streams.kernel.topology import spans
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _ALLOCATED = Phase.ALLOCATED
@@ -64,7 +61,7 @@ def tell(state: State, job: Job, pod: Pod, cause: Cause) -> None:
     pod.evict_seq = state.cause
     pod.evict_reason = cause.reason
     pod.suspended_ns = state.now_ns
-    _say(state, DecisionKind.SUSPEND, job, pod, cause)
+    say_told(state, DecisionKind.SUSPEND, job, pod, cause)
 
 
 def suspended(state: State, job: Job, pod: Pod, progress_milli: int) -> None:
@@ -126,7 +123,7 @@ def resume(state: State, job: Job, pod: Pod, mask: int, cause: Cause) -> None:
     state.indexes.timers.at(due, Wake.POD_START, pod.job, pod.index, pod.attempt)
     if job.phase is _SUSPENDED:
         move_job(state, job, _ALLOCATED)
-    _say(state, DecisionKind.RESUME, job, pod, cause)
+    say_told(state, DecisionKind.RESUME, job, pod, cause)
 
 
 def resumed(state: State, job: Job, pod: Pod) -> None:
@@ -136,40 +133,3 @@ def resumed(state: State, job: Job, pod: Pod) -> None:
     pod.started_ns = state.now_ns
     if job.phase is _ALLOCATED:
         move_job(state, job, _RUNNING)
-
-
-def _say(state: State, kind: DecisionKind, job: Job, pod: Pod, cause: Cause) -> None:
-    say(
-        state,
-        Decision(
-            state.cell,
-            state.cause,
-            state.decision_index,
-            state.now_ns,
-            kind,
-            job.request.job,
-            job.shape.roles[pod.index % len(job.roles)].name,
-            pod.index,
-            pod.attempt,
-            state.nodes[pod.node].report.node,
-            spans(pod.mask) if pod.mask else (),
-            pod.card_milli,
-            pod.card_memory,
-            pod.tier,
-            0,
-            cause.for_job,
-            cause.reason,
-            cause.asked,
-            cause.free,
-            cause.limit,
-            state.policy.digest,
-            0,
-            0,
-            0,
-            b"",
-            queue=cause.queue,
-            rule=cause.rule,
-            order=cause.order,
-            considered=cause.considered,
-        ),
-    )

@@ -16,7 +16,7 @@ from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.entities import ClaimEntry, Job, Pod, Queue, Taker, Victim
 from ganger.streams.kernel.jobs.gangs import is_leaving, needed, surplus
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS
-from ganger.streams.kernel.state import Judgement, State
+from ganger.streams.kernel.state import Judgement, Policy, State
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _LIVE_VICTIM = (Phase.ALLOCATED, Phase.RUNNING)
@@ -59,6 +59,22 @@ class Hunt:
     lost_max_ns: int = 0  # unsaved run time that a victim may lose; 0: any
     evictions_max: int = -1  # who was begun anew more often is nobody's victim; -1: any number
     by_priority: bool = True  # within a queue from lower priority alone, whatever vetoes say
+
+
+def hunt_of(policy: Policy, rule: str, reason: Reason, *, is_across: bool) -> Hunt:
+    """How an action of the policy in force takes from others. `rule`: the action."""
+    return Hunt(
+        rule=rule,
+        reason=reason,
+        is_across=is_across,
+        judge=policy.reclaimable if is_across else policy.preemptable,
+        gives_back=policy.words[f"{rule}.give_back"] == "yes",
+        by_priority=policy.words[f"{rule}.search"] == "cell",
+        depth=policy.numbers[f"{rule}.depth"],
+        patience_ns=policy.numbers[f"{rule}.patience_ns"],
+        lost_max_ns=policy.numbers[f"{rule}.lost_max_ns"],
+        evictions_max=policy.numbers[f"{rule}.evictions_max"],
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,10 @@ it a second time. Module `starts` turns a claim that is met into allocations.
 
 from collections.abc import Iterable
 
-from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill import estimates
-from ganger.streams.kernel.decide import say
+from ganger.streams.kernel.decide import of_job, say
 from ganger.streams.kernel.entities import Claim, ClaimEntry, Job, Node, Pod
 from ganger.streams.kernel.nodes import occupancy
 from ganger.streams.kernel.queues import held_quota, quota
@@ -246,35 +245,16 @@ def _say(
     rule: str = "",
 ) -> None:
     """CLAIM of one pod, which has no number yet; UNCLAIM of all (`entry` none)."""
-    decision = Decision(
-        state.cell,
-        state.cause,
-        state.decision_index,
-        state.now_ns,
-        kind,
-        job.request.job,
-        "" if entry is None else job.shape.roles[entry.role].name,
-        -1,
-        0,
-        "" if entry is None else state.nodes[entry.node].report.node,
-        () if entry is None else spans(entry.mask),
-        0 if entry is None else entry.card_milli,
-        0 if entry is None else entry.card_memory,
-        Tier.MAIN,
-        0,
-        "",
-        reason,
-        len(claim.victims),
-        0,
-        claim.until_ns - claim.since_ns,
-        state.policy.digest,
-        0,
-        0,
-        0,
-        b"",
-        queue=state.queues[job.queue].config.queue,
-        rule=rule,
-        until_ns=claim.until_ns,
-        count=len(claim.entries),
-    )
+    numbers = len(claim.victims), 0, claim.until_ns - claim.since_ns
+    decision = of_job(state, kind, job.request.job, reason, *numbers, tier=Tier.MAIN)
+    if entry is not None:
+        decision.role = job.shape.roles[entry.role].name
+        decision.node = state.nodes[entry.node].report.node
+        decision.cards = spans(entry.mask)
+        decision.card_milli = entry.card_milli
+        decision.card_memory_mib = entry.card_memory
+    decision.queue = state.queues[job.queue].config.queue
+    decision.rule = rule
+    decision.until_ns = claim.until_ns
+    decision.count = len(claim.entries)
     say(state, decision)

@@ -1,11 +1,10 @@
 """Telling attempts to end: at once, or after a grace period of which they are told first."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from ganger.schemas.enums import Phase
+from ganger.schemas.enums import DecisionKind, Phase
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel.decide import say_evict
+from ganger.streams.kernel.decide import Cause, say_told
 from ganger.streams.kernel.entities import Job, Pod
 from ganger.streams.kernel.jobs.lifecycle import move_pod
 from ganger.streams.kernel.queues import quota
@@ -13,23 +12,9 @@ from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
+_EVICT = DecisionKind.EVICT
 _RELEASING = Phase.RELEASING
 _RUNNING = Phase.RUNNING
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why an attempt must leave, and for whom."""
-
-    reason: Reason
-    asked: int = 0
-    free: int = 0
-    limit: int = 0
-    for_job: str = ""
-    queue: str = ""  # whose due it was taken for
-    rule: str = ""
-    order: int = 0  # of this attempt among those that leave together, from 1
-    considered: int = 0  # candidates
 
 
 def evict(state: State, job: Job, pod: Pod, reason: Reason, asked: int = 0, limit: int = 0) -> None:
@@ -37,7 +22,7 @@ def evict(state: State, job: Job, pod: Pod, reason: Reason, asked: int = 0, limi
     if is_told(pod):
         return
     _release(state, job, pod, reason)
-    say_evict(state, job, _role(job, pod), pod, _node(state, pod), reason, asked, limit)
+    say_told(state, _EVICT, job, pod, Cause(reason, asked, 0, limit))
 
 
 def evict_for(state: State, job: Job, pod: Pod, cause: Cause) -> None:
@@ -45,22 +30,7 @@ def evict_for(state: State, job: Job, pod: Pod, cause: Cause) -> None:
     if is_told(pod):
         return
     _release(state, job, pod, cause.reason)
-    say_evict(
-        state,
-        job,
-        _role(job, pod),
-        pod,
-        _node(state, pod),
-        cause.reason,
-        cause.asked,
-        cause.limit,
-        free=cause.free,
-        for_job=cause.for_job,
-        queue=cause.queue,
-        rule=cause.rule,
-        order=cause.order,
-        considered=cause.considered,
-    )
+    say_told(state, _EVICT, job, pod, cause)
 
 
 def warn(state: State, job: Job, pod: Pod, cause: Cause, until_ns: int) -> None:
@@ -71,23 +41,7 @@ def warn(state: State, job: Job, pod: Pod, cause: Cause, until_ns: int) -> None:
     pod.evict_reason = cause.reason
     state.touch_pod(job, pod)
     state.indexes.timers.at(until_ns, Wake.NOTICE, pod.job, pod.index, pod.attempt)
-    say_evict(
-        state,
-        job,
-        _role(job, pod),
-        pod,
-        _node(state, pod),
-        cause.reason,
-        cause.asked,
-        cause.limit,
-        free=cause.free,
-        for_job=cause.for_job,
-        queue=cause.queue,
-        rule=cause.rule,
-        order=cause.order,
-        considered=cause.considered,
-        until_ns=until_ns,
-    )
+    say_told(state, DecisionKind.NOTICE, job, pod, cause, until_ns)
 
 
 def grace_ns(state: State, job: Job, pod: Pod) -> int:
@@ -147,11 +101,3 @@ def _release(state: State, job: Job, pod: Pod, reason: Reason) -> None:
     pod.notice_until_ns = 0
     pod.evict_seq = state.cause
     pod.evict_reason = reason
-
-
-def _role(job: Job, pod: Pod) -> str:
-    return job.shape.roles[pod.index % len(job.roles)].name
-
-
-def _node(state: State, pod: Pod) -> str:
-    return state.nodes[pod.node].report.node

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from ganger.schemas.enums import Phase, Tri
 from ganger.schemas.reasons import Reason
+from ganger.streams.kernel.decide import Cause
 from ganger.streams.kernel.entities import ENDED, Group, Job, Key, Queue, Taker
 from ganger.streams.kernel.jobs import progress
 from ganger.streams.kernel.jobs.gangs import counts_of, needed
@@ -15,7 +16,7 @@ from ganger.streams.kernel.jobs.waiting import Waiting
 from ganger.streams.kernel.nodes.statement import Place, Statement
 from ganger.streams.kernel.preemption import claims_book
 from ganger.streams.kernel.preemption.candidates import Hunt, Pool, Solution, is_starving, pool_of
-from ganger.streams.kernel.preemption.evictions import Cause, evict_for, grace_ns, warn
+from ganger.streams.kernel.preemption.evictions import evict_for, grace_ns, warn
 from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.queues.quota_tree import dues
 from ganger.streams.kernel.resources import CARDS

@@ -8,12 +8,13 @@ from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import Phase
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import invariants, snapshot
+from ganger.streams.kernel.decide import Cause
 from ganger.streams.kernel.digest import recompute
 from ganger.streams.kernel.entities import Job, Pod
 from ganger.streams.kernel.jobs import suspension
 from ganger.streams.kernel.jobs.attempts import detach, settle
 from ganger.streams.kernel.jobs.lines import step_out
-from ganger.streams.kernel.preemption.evictions import Cause, evict
+from ganger.streams.kernel.preemption.evictions import evict
 from support.builders import SECOND, Cell, node, placed, policy, role, submission
 from support.decision_lines import drain, give_back, job_of, lose, node_of, phase_of, queue_of, said
 
