@@ -37,7 +37,6 @@ CHUNK_BYTES = 512 << 10
 KEPT_COUNT = 3
 """Snapshots in the topic; the chunks of older ones are deleted by compaction."""
 
-_ASIDE = "snapshot-being-made"
 _FIRST_WINDOW = 16
 _BOOKMARK = struct.Struct("<4sHxxQQqq")
 _MAGIC = b"GBMK"
@@ -297,7 +296,7 @@ class LayeredSnapshots(Closing):
         """
         self._publisher.flush()
         bookmark = self._decisions.bookmark()
-        with Aside(make, self._folder / _ASIDE) as aside:
+        with Aside(make, self._folder) as aside:
             while (data := aside.poll()) is None:
                 yield
         whole = _marked(bookmark, data)

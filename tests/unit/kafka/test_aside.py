@@ -1,6 +1,7 @@
 """Bytes made in a forked process: given, refused when it fails, and nothing is left behind."""
 
 import os
+import resource
 import signal
 from pathlib import Path
 from time import sleep
@@ -19,14 +20,14 @@ def wait(aside: Aside) -> bytes:
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(3 << 20)])
 def test_the_bytes_come(data: bytes, tmp_path: Path) -> None:
-    with Aside(lambda: data, tmp_path / "aside") as aside:
+    with Aside(lambda: data, tmp_path) as aside:
         assert wait(aside) == data
     assert not list(tmp_path.iterdir())
 
 
 def test_they_are_those_of_the_moment_of_the_fork(tmp_path: Path) -> None:
     state = {"value": 1}
-    with Aside(lambda: str(state).encode(), tmp_path / "aside") as aside:
+    with Aside(lambda: str(state).encode(), tmp_path) as aside:
         state["value"] = 2
         assert wait(aside) == b"{'value': 1}"
 
@@ -35,18 +36,62 @@ def test_a_failure_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     def fail() -> bytes:
         raise ValueError("no such state")
 
-    with Aside(fail, tmp_path / "aside") as aside, pytest.raises(AsideFailed, match="ended with 1"):
+    with Aside(fail, tmp_path) as aside, pytest.raises(AsideFailed, match="ended with 1"):
         wait(aside)
     assert "no such state" in capfd.readouterr().err
 
 
-def test_a_full_disk_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with (
-        Aside(lambda: b"x", tmp_path / "missing" / "aside") as aside,
-        pytest.raises(AsideFailed, match="room on the disk"),
-    ):
+def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(AsideFailed, match=r"no file can be made in .*missing"):
+        Aside(lambda: b"x", tmp_path / "missing")
+
+
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    def too_much() -> bytes:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+        return b"x" * 11
+
+    with Aside(too_much, tmp_path) as aside, pytest.raises(AsideFailed, match="room on the disk"):
         wait(aside)
-    assert "FileNotFoundError" in capfd.readouterr().err
+
+
+def test_one_that_outlives_its_maker_disturbs_nobody(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    go_on, pid = tmp_path / "go-on", tmp_path / "pid"
+
+    def slow() -> bytes:
+        pid.write_text(str(os.getpid()))
+        while not go_on.exists():
+            sleep(0.001)
+        return b"old" * 1000
+
+    killed = os.fork()
+    if not killed:
+        Aside(slow, tmp_path / "files")
+        signal.pause()
+    while not pid.exists() or not pid.read_text():
+        sleep(0.001)
+    os.kill(killed, signal.SIGKILL)
+    os.waitpid(killed, 0)
+
+    def new() -> bytes:
+        go_on.touch()
+        while Path(f"/proc/{pid.read_text()}").exists() and not _is_zombie(pid.read_text()):
+            sleep(0.001)
+        return b"new"
+
+    with Aside(new, tmp_path / "files") as aside:
+        assert wait(aside) == b"new"
+    assert not list((tmp_path / "files").iterdir())
+
+
+def _is_zombie(pid: str) -> bool:
+    """Whether a process has ended, and only nobody has asked how."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def test_a_killed_process_is_told(tmp_path: Path) -> None:
@@ -54,7 +99,7 @@ def test_a_killed_process_is_told(tmp_path: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         return b""
 
-    with Aside(kill, tmp_path / "aside") as aside, pytest.raises(AsideFailed, match="with -9"):
+    with Aside(kill, tmp_path) as aside, pytest.raises(AsideFailed, match="with -9"):
         wait(aside)
 
 
@@ -66,7 +111,7 @@ def test_it_ends_with_who_closes_it(tmp_path: Path) -> None:
         signal.pause()
         return b""
 
-    aside = Aside(loiter, tmp_path / "aside")
+    aside = Aside(loiter, tmp_path)
     while not path.exists() or not path.read_text():
         sleep(0.001)
     aside.close()
@@ -86,5 +131,5 @@ def test_it_holds_none_of_our_files(tmp_path: Path) -> None:
                 return b"no"
             return b"yes"
 
-        with Aside(is_open, tmp_path / "aside") as aside:
+        with Aside(is_open, tmp_path) as aside:
             assert wait(aside) == b"no"
