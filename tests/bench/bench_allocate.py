@@ -16,17 +16,16 @@ Workloads (one JSON object each, printed as one list):
 """
 
 import argparse
-import gc
 import json
 import random
 import statistics
 import sys
-import time
 from collections.abc import Callable
 
 from ganger.schemas import records as r
 from ganger.schemas.enums import DecisionKind
 from support.builders import Cell, node, policy, queue, role, submission
+from support.spent import timed
 
 SIZES = ((1, 0.5), (2, 0.2), (4, 0.15), (8, 0.15))
 QUEUES = 10
@@ -58,19 +57,6 @@ def submit_all(cell: Cell, roles: list[r.Role]) -> None:
     """One job per role, over the queues in turn."""
     for i, one in enumerate(roles):
         cell.put(submission(f"j{i}", one, queue=f"q{i % QUEUES}", time_ns=cell.now_ns))
-
-
-def timed(work: Callable[[], object]) -> float:
-    """CPU seconds of one call, the collector kept out."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    before = time.process_time()
-    work()
-    spent = time.process_time() - before
-    gc.enable()
-    gc.unfreeze()
-    return spent
 
 
 def g5k(gangs: bool) -> dict[str, object]:

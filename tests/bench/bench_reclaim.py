@@ -15,16 +15,14 @@ Timed: the one cycle in which they take, decisions, chain and digest included.
 """
 
 import argparse
-import gc
 import json
 import statistics
 import sys
-import time
-from collections.abc import Callable
 
 from ganger.schemas import records as r
 from ganger.schemas.enums import DecisionKind
 from support.builders import Cell, node, policy, queue, role, submission
+from support.spent import timed
 
 NODES, CARDS = 5_000, 8
 ASKED = 1_000
@@ -48,19 +46,6 @@ def ask(cell: Cell, roles: list[r.Role], name: str, priority: int = 0) -> None:
     for i, one in enumerate(roles):
         job = submission(f"b{i}", one, queue=name, priority=priority, time_ns=cell.now_ns)
         cell.put(job)
-
-
-def timed(work: Callable[[], object]) -> float:
-    """CPU seconds of one call, the collector kept out."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    before = time.process_time()
-    work()
-    spent = time.process_time() - before
-    gc.enable()
-    gc.unfreeze()
-    return spent
 
 
 def taking(roles: list[r.Role], name: str, priority: int = 0) -> dict[str, object]:

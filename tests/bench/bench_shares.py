@@ -13,16 +13,14 @@ JSON object per policy:
 """
 
 import argparse
-import gc
 import json
 import statistics
 import sys
-import time
-from collections.abc import Callable
 
 from ganger.schemas import records as r
 from ganger.streams.kernel.queues import quota_tree
 from support.builders import Cell, node, policy, queue, role, submission
+from support.spent import timed
 
 RUNS = 5
 POLICIES: dict[str, tuple[str | tuple[str, dict[str, str]], ...]] = {
@@ -42,19 +40,6 @@ def tree() -> list[r.QueueConfigured]:
         for i in range(160)
     ]
     return made
-
-
-def timed(work: Callable[[], object]) -> float:
-    """CPU milliseconds of one call, the collector kept out."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    before = time.process_time()
-    work()
-    spent = time.process_time() - before
-    gc.enable()
-    gc.unfreeze()
-    return spent * 1e3
 
 
 def run(name: str, nodes: int, pending: int) -> dict[str, object]:
@@ -82,11 +67,11 @@ def run(name: str, nodes: int, pending: int) -> dict[str, object]:
         quota_tree.dues(state)
 
     cause, waits = state.cause, state.queues[40].waiting[0]
-    shares = [timed(changed) for _ in range(RUNS)]
-    again = [timed(kept) for _ in range(RUNS)]
+    shares = [1e3 * timed(changed) for _ in range(RUNS)]
+    again = [1e3 * timed(kept) for _ in range(RUNS)]
     state.cause, state.queues[40].waiting[0] = cause, waits
-    first = timed(cell.tick)
-    quiet = [timed(cell.tick) for _ in range(RUNS)]
+    first = 1e3 * timed(cell.tick)
+    quiet = [1e3 * timed(cell.tick) for _ in range(RUNS)]
     assert state.waiting_count == pending
     return {
         "policy": name,

@@ -18,17 +18,10 @@ from ganger.replay.cluster import parse_nodes
 from ganger.replay.simulate import MEMORY, run
 from ganger.replay.traces.detect import open_trace
 from ganger.streams.presets.loader import load_policy
-from support.archive import PROCESSORS, SHARED, comparable, has_log, published_waits
+from support.archive import ALGORITHMS, PROCESSORS, SHARED, comparable, has_log, published_waits
 
-ALGORITHMS = {
-    "hpc-fcfs": "fcfs",
-    "hpc-easy": "easy",
-    "hpc-easy-clairvoyant": "easy-clairvoyant",
-    "hpc-sjbf-clairvoyant": "sjbf-clairvoyant",
-    "hpc-conservative": "conservative",
-    "hpc-predict": "",
-}
-"""Published algorithm by preset; none is published of the last."""
+PRESETS = (*ALGORITHMS, "hpc-predict")
+"""Of the last no schedule is published."""
 
 SHOWN_COUNT = 5
 
@@ -36,7 +29,7 @@ SHOWN_COUNT = 5
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--log", action="append", choices=sorted(PROCESSORS))
-    parser.add_argument("--policy", action="append", choices=ALGORITHMS)
+    parser.add_argument("--policy", action="append", choices=PRESETS)
     parser.add_argument("--limit", type=int)
     parser.add_argument("--ledger", default=MEMORY, help="a folder; by default in memory")
     parser.add_argument("--starts", type=Path)
@@ -45,14 +38,14 @@ def main() -> None:
         if not has_log(log):
             print(f"{log}: not beside this checkout, in ../shared/traces/swf; nothing to replay")
             continue
-        for policy in options.policy or ALGORITHMS:
+        for policy in options.policy or PRESETS:
             if options.starts is not None:
                 with options.starts.open(encoding="utf-8", newline="") as file:
                     waits = {int(row["job"]): int(row["wait"]) for row in csv.DictReader(file)}
                 measured: dict[str, object] = {"log": log, "policy": policy}
             else:
                 waits, measured = simulate(log, policy, options.limit, options.ledger)
-            if ALGORITHMS[policy]:
+            if policy in ALGORITHMS:
                 measured |= compared(log, policy, waits, options.limit)
             print(json.dumps(measured), flush=True)
 

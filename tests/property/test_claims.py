@@ -10,13 +10,12 @@ from ganger.streams.kernel import invariants, snapshot
 from ganger.streams.kernel.entities import ClaimEntry, Pod
 from ganger.streams.kernel.jobs.lines import line_up, step_out
 from ganger.streams.kernel.nodes import occupancy
-from ganger.streams.kernel.nodes.node_index import pick_shared
 from ganger.streams.kernel.nodes.statement import Statement
 from ganger.streams.kernel.preemption import claims_book
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.topology import lowest_cards
 from support.builders import Cell, node, policy, queue, request, role
 from support.decision_lines import job_of
+from support.placing import place_pod
 from support.world import World
 
 SHAPES = (
@@ -84,18 +83,7 @@ def operate(state: State, statement: Statement, which: int) -> None:
         if (pod.job, pod.index, pod.attempt) not in state.indexes.lifted:
             statement.give_back(pod)
         return
-    shape = state.shapes.pod(SHAPES[which])
-    index = state.indexes.nodes
-    found = index.seek(shape, (), False)
-    if found is None:
-        return
-    assert found.kind is not None
-    mask = index.cards_for(shape, found.kind)
-    if shape.card_milli:
-        statement.hold_share(0, shape, found, pick_shared(found, shape, mask))
-    else:
-        chosen = lowest_cards(found.free & mask, shape.cards) if shape.cards else 0
-        statement.hold(0, shape, found, (chosen,))
+    place_pod(state, statement, SHAPES[which])
 
 
 def claim_some(cell: Cell, victims: list[int], shares: bool) -> None:

@@ -4,11 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganger.streams.kernel import invariants, snapshot
-from ganger.streams.kernel.nodes.node_index import pick_shared
 from ganger.streams.kernel.nodes.statement import Statement
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.topology import lowest_cards
 from support.builders import Cell, node, request, role
+from support.placing import place_pod
 
 SHAPES = (
     request(1, cpu=1000),
@@ -54,22 +53,6 @@ def free_numbers(state: State) -> list[object]:
     ]
 
 
-def operate(state: State, statement: Statement, which: int) -> None:
-    """Place one pod of a shape where the index says, if anywhere."""
-    shape = state.shapes.pod(SHAPES[which])
-    index = state.indexes.nodes
-    found = index.seek(shape, (), False)
-    if found is None:
-        return
-    assert found.kind is not None
-    mask = index.cards_for(shape, found.kind)
-    if shape.card_milli:
-        statement.hold_share(0, shape, found, pick_shared(found, shape, mask))
-    else:
-        chosen = lowest_cards(found.free & mask, shape.cards) if shape.cards else 0
-        statement.hold(0, shape, found, (chosen,))
-
-
 operations = st.lists(st.integers(0, len(SHAPES) - 1), max_size=30)
 
 
@@ -80,11 +63,11 @@ def test_discard_and_rollback_leave_no_trace(before: list[int], after: list[int]
     first, first_bytes = free_numbers(state), snapshot.encode(state)
     statement = Statement(state)
     for which in before:
-        operate(state, statement, which)
+        place_pod(state, statement, SHAPES[which])
     mark, at_mark = statement.checkpoint(), free_numbers(state)
     held = statement.held()
     for which in after:
-        operate(state, statement, which)
+        place_pod(state, statement, SHAPES[which])
     statement.rollback(mark)
     assert free_numbers(state) == at_mark
     assert statement.held() == held
@@ -100,6 +83,6 @@ def test_operations_do_change_something() -> None:
     state = busy_cell()
     for which in range(len(SHAPES)):
         statement, before = Statement(state), free_numbers(state)
-        operate(state, statement, which)
+        place_pod(state, statement, SHAPES[which])
         assert free_numbers(state) != before, SHAPES[which]
         statement.discard()

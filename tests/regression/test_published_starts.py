@@ -14,15 +14,8 @@ from ganger.replay.traces.detect import open_trace
 from ganger.replay.verify import verify
 from ganger.streams.log.directory import LedgerDirectory
 from ganger.streams.presets.loader import load_policy
-from support.archive import PROCESSORS, SHARED, comparable, has_log, published_waits
+from support.archive import ALGORITHMS, PROCESSORS, SHARED, comparable, has_log, published_waits
 
-ALGORITHMS = {
-    "hpc-fcfs": "fcfs",
-    "hpc-easy": "easy",
-    "hpc-easy-clairvoyant": "easy-clairvoyant",
-    "hpc-sjbf-clairvoyant": "sjbf-clairvoyant",
-    "hpc-conservative": "conservative",
-}
 LIMITS = {"KTH-SP2": 2500, "CTC-SP2": 1500}
 
 
@@ -44,4 +37,5 @@ def test_every_job_starts_when_it_was_published_to(policy: str, log: str, tmp_pa
     numbers = comparable(log, published, limit)
     assert len(numbers) > limit // 2
     assert {n: waits.get(n) for n in numbers} == {n: published[n] for n in numbers}
-    assert verify(LedgerDirectory.open_reader(tmp_path / "ledger")).mismatches == 0
+    found = verify(LedgerDirectory.open_reader(tmp_path / "ledger"))
+    assert (found.mismatches, found.violations, found.first_violation) == (0, 0, None)

@@ -24,6 +24,15 @@ SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces" / "swf"
 
 PROCESSORS = {"KTH-SP2": 100, "CTC-SP2": 338}
 
+ALGORITHMS = {
+    "hpc-fcfs": "fcfs",
+    "hpc-easy": "easy",
+    "hpc-easy-clairvoyant": "easy-clairvoyant",
+    "hpc-sjbf-clairvoyant": "sjbf-clairvoyant",
+    "hpc-conservative": "conservative",
+}
+"""Published algorithm by preset."""
+
 SLOWDOWN_BOUND_S = 10
 
 

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
-from types import TracebackType
-from typing import Self
 
+from ganger.streams.closing import Closing
 from ganger.streams.kafka.cluster.admin import create
 from ganger.streams.kafka.cluster.cells import Placement, place_cell, read_placements
 from ganger.streams.kafka.cluster.errors import KafkaFailed
@@ -182,7 +181,7 @@ class WorkerChild(Child):
         self._forgotten = self.starts, len(self.log())
 
 
-class Fleet:
+class Fleet(Closing):
     """Workers and simulated nodes of some cells. A context: nothing is left behind it.
 
     Attributes:
@@ -313,14 +312,3 @@ class Fleet:
             child.end()
         for partition in self._decisions.values():
             partition.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

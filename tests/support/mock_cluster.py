@@ -9,10 +9,10 @@ import ctypes
 from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import confluent_kafka
+
+from ganger.streams.closing import Closing
 
 _PRODUCER = 0  # rd_kafka_type_t: any client can carry a mock cluster
 _TEXT_SIZE = 512
@@ -73,7 +73,7 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-class MockCluster:
+class MockCluster(Closing):
     """A cluster of mock brokers, numbered from 1; close it, or use it in a `with`."""
 
     def __init__(self, brokers: int = 1) -> None:
@@ -89,17 +89,6 @@ class MockCluster:
         bootstrap = self._library.rd_kafka_mock_cluster_bootstraps(self._cluster)
         self.bootstrap = bootstrap.decode()
         """`127.0.0.1:PORT`, with commas between several."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the brokers; their clients should be closed before. Closing again does nothing."""

@@ -8,6 +8,10 @@ from ganger.schemas import records as r
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.entities import Job, Node
 from ganger.streams.kernel.nodes import scoring
+from ganger.streams.kernel.nodes.node_index import pick_shared
+from ganger.streams.kernel.nodes.statement import Statement
+from ganger.streams.kernel.state import State
+from ganger.streams.kernel.topology import lowest_cards
 from support.builders import Cell, node, placed, submission
 
 MILLION = 1_000_000
@@ -91,3 +95,19 @@ def refusals(cell: Cell, job: str, role: int = 0) -> dict[str, str]:
         one.report.node: scoring.refused(state, job_of(cell, job), role, one) for one in state.nodes
     }
     return {name: reason.name for name, reason in found.items() if reason is not Reason.UNKNOWN}
+
+
+def place_pod(state: State, statement: Statement, request: r.PodRequest) -> None:
+    """Hold in a statement what one pod asks for, where the index says, if anywhere."""
+    shape = state.shapes.pod(request)
+    index = state.indexes.nodes
+    found = index.seek(shape, (), False)
+    if found is None:
+        return
+    assert found.kind is not None
+    mask = index.cards_for(shape, found.kind)
+    if shape.card_milli:
+        statement.hold_share(0, shape, found, pick_shared(found, shape, mask))
+    else:
+        chosen = lowest_cards(found.free & mask, shape.cards) if shape.cards else 0
+        statement.hold(0, shape, found, (chosen,))

@@ -5,7 +5,6 @@ from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill.promising import promise
 from ganger.streams.kernel.decide import say_of_job, say_promised
 from ganger.streams.kernel.entities import Job
-from ganger.streams.kernel.foresight.standing import Told
 from ganger.streams.kernel.jobs.lifecycle import move_job
 from ganger.streams.kernel.jobs.lines import line_up, watch_admission
 from ganger.streams.kernel.queues.capacity import never_fits
@@ -84,35 +83,14 @@ def say_admitted(session: Session) -> None:
     for job in session.admitted:
         if job.phase is _INQUEUE:
             watch_admission(state, job)
+            total = state.total[CARDS]
+            numbers = job.shape.min_needs[0][0], max(0, total - state.used[CARDS]), total
             told = None if state.indexes.promised is None else promise(state, job)
-            if told is not None:
-                _say_promised(state, job, told)
-                continue
-            say_of_job(
-                state,
-                _ADMIT,
-                job.request.job,
-                _WITHIN_LIMITS,
-                job.shape.min_needs[0][0],
-                max(0, state.total[CARDS] - state.used[CARDS]),
-                state.total[CARDS],
-            )
-
-
-def _say_promised(state: State, job: Job, told: Told) -> None:
-    """ADMIT with the promise of a start."""
-    say_promised(
-        state,
-        _ADMIT,
-        job.request.job,
-        _WITHIN_LIMITS,
-        (
-            job.shape.min_needs[0][0],
-            max(0, state.total[CARDS] - state.used[CARDS]),
-            state.total[CARDS],
-        ),
-        (told.by_ns(0), told.by_ns(1)),
-    )
+            if told is None:
+                say_of_job(state, _ADMIT, job.request.job, _WITHIN_LIMITS, *numbers)
+            else:
+                span_ns = told.by_ns(0), told.by_ns(1)
+                say_promised(state, _ADMIT, job.request.job, _WITHIN_LIMITS, numbers, span_ns)
 
 
 def _headroom(state: State) -> Need:

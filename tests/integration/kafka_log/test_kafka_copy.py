@@ -5,14 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ganger.replay.cluster import parse_nodes
 from ganger.replay.simulate import run
 from ganger.schemas.records import Record
-from ganger.services.cli import main
 from ganger.streams.engine import Engine
 from ganger.streams.kafka.cluster.cells import find_cell, place_cell
 from ganger.streams.kafka.cluster.settings import KafkaSettings
@@ -22,6 +20,7 @@ from ganger.streams.presets.loader import load_policy
 from support.kafka_cells import KafkaCell
 from support.small_ledger import tick
 from support.small_runs import ledger_of, random_trace
+from support.verbs import call
 
 JOBS = 120
 MARK, ARGUMENTS = b"f" * 32, b'{"seed":7}'
@@ -58,14 +57,6 @@ def source(tmp_path: Path, records: list[Record], name: str) -> Path:
 @pytest.fixture
 def url(settings: KafkaSettings, name: str) -> str:
     return f"kafka://{settings.bootstrap}/{name}"
-
-
-def call(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result
 
 
 def verified(ledger: object) -> dict[str, object]:

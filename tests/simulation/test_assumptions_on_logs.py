@@ -1,6 +1,6 @@
-"""Published schedules, start by start, through intake, ledger and kernel; their ledgers verify.
+"""What a simulation assumes of run times, and what it is promised, on the head of a real log.
 
-The head of a log only: `tests/bench/bench_starts.py` compares whole logs.
+Published schedules are compared in `tests/regression/test_published_starts.py`.
 """
 
 from collections.abc import Callable
@@ -20,19 +20,11 @@ from ganger.replay.verify import Verification, verify
 from ganger.schemas.enums import DecisionKind
 from ganger.services.ledgers import open_ledger
 from ganger.streams.presets.loader import load_policy
-from support.archive import PROCESSORS, SHARED, comparable, has_log, published_waits
+from support.archive import PROCESSORS, SHARED, has_log
 from support.small_runs import decisions_of, payloads_of
 
 LOG = "KTH-SP2"
 LIMIT = 1200
-ALGORITHMS = {
-    "hpc-fcfs": "fcfs",
-    "hpc-easy": "easy",
-    "hpc-easy-clairvoyant": "easy-clairvoyant",
-    "hpc-sjbf-clairvoyant": "sjbf-clairvoyant",
-    "hpc-conservative": "conservative",
-}
-SECOND = 10**9
 
 needs_log = pytest.mark.skipif(
     not has_log(LOG), reason=f"the log {LOG} is not beside this checkout, in ../shared/traces/swf"
@@ -47,19 +39,6 @@ def simulated(policy: str, ledger: Path | str = MEMORY, limit: int = LIMIT) -> S
 def verified(ledger: Path) -> Verification:
     with open_ledger(str(ledger)) as streams:
         return verify(streams)
-
-
-@needs_log
-@pytest.mark.parametrize("policy", ALGORITHMS)
-def test_every_start_is_the_published_one(policy: str, tmp_path: Path) -> None:
-    waits = {int(one.job): one.wait_ns for one in simulated(policy, tmp_path / "l").starts}
-    published = published_waits(LOG, ALGORITHMS[policy])
-    numbers = comparable(LOG, published, LIMIT)
-    assert len(numbers) > LIMIT // 2
-    differ = [(n, waits[n], published[n]) for n in numbers if waits[n] != published[n] * SECOND]
-    assert differ == []
-    found = verified(tmp_path / "l")
-    assert (found.mismatches, found.violations, found.first_violation) == (0, 0, None)
 
 
 @needs_log
