@@ -111,7 +111,5 @@ def all_presets() -> list[str]:
     """Every preset there is, and those that have a gate without it too: a small cell that is full
     admits nobody, so that behind the gate few jobs come to take from others.
     """
-    # Whoever makes way in a gap under xirang goes on later, so placements do come again there.
-    names = [name for name in preset_names() if name != "xirang"]
-    gated = [name for name in names if has_rule(load_policy(name), GATE)]
-    return [*names, *[name + OPEN for name in gated]]
+    gated = [name for name in preset_names() if has_rule(load_policy(name), GATE)]
+    return [*preset_names(), *[name + OPEN for name in gated]]
