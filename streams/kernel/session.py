@@ -93,6 +93,12 @@ class Session:
             quota.claim(self.state, job)
             self.state.indexes.inqueue.add(job, self._lone_key, FRESH)
 
+    def is_anybody_waiting(self) -> bool:
+        """Whether some job stands in a line, offered or not."""
+        self.line_lone()
+        indexes = self.state.indexes
+        return indexes.inqueue.has_any() or indexes.gate.has_any()
+
 
 class QueueOrder:
     """Queues with waiting jobs, least served first, down the tree.

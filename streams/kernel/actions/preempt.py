@@ -10,6 +10,8 @@ from ganger.streams.kernel.session import Session
 
 def run(session: Session) -> None:
     """Let waiting jobs take until none is left that finds victims."""
+    if not session.is_anybody_waiting():
+        return
     hunt = hunt_of(session.state.policy, "preempt", Reason.PREEMPTED, is_across=False)
     solve = victims.solve if hunt.by_priority else node_walk.solve
     run_hunt(session, hunt, solve, place_job)

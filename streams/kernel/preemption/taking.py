@@ -166,12 +166,10 @@ def patient_until_ns(job: Job, patience_ns: int) -> int:
 
 
 def may_any(state: State, hunt: Hunt) -> bool:
-    """Whether anybody may take at all: whoever preempts needs somebody of lower priority, who
+    """Whether any that wait may take: whoever preempts needs somebody of lower priority, who
     reclaims another queue. A quick no for cells that know no such thing.
     """
     indexes = state.indexes
-    if not (indexes.inqueue.has_any() or indexes.gate.has_any()):
-        return False
     if hunt.is_across or not hunt.by_priority:
         return not hunt.is_across or len(indexes.least_priority) > 1
     least = indexes.least_priority
@@ -213,9 +211,8 @@ def why_not(state: State, job: Job, hunt: Hunt) -> Reason:
 
 
 def run_hunt(session: Session, hunt: Hunt, solve: Solve, place: Place) -> None:
-    """Let waiting jobs take until none is left that finds victims."""
+    """Let waiting jobs take until none is left that finds victims. There must be some."""
     state = session.state
-    session.line_lone()
     if not may_any(state, hunt):
         return
     pool = pool_of(state, hunt)
