@@ -100,7 +100,12 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, run: tuple[Path, dict[str, A
     words = ["simulate", str(TRACE), "--nodes", "16x8", "--ledger", str(tmp_path / "run"), "--json"]
     mark = tmp_path / "run" / "ledger" / "mark"
     with subprocess.Popen(
-        [*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*COMMAND, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell that runs tests in the background ignores it, and so would the command.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         # Not before the ledger is there: the command has imported everything and is at work.
         while not mark.exists() and process.poll() is None:

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -53,5 +54,5 @@ def test_no_rule_is_missing_or_invented() -> None:
     assert {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)} == {
         name
         for name, rule in POLICIES.items()
-        if rule.__name__.startswith("ganger.")  # type: ignore[attr-defined]
+        if isinstance(rule, ModuleType)  # other tests add probes, which are none
     }
