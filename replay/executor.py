@@ -20,7 +20,6 @@ from itertools import count
 from ganger.replay.attempts import NEVER_NS, Attempt, Stretch, Watch, Way
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, FailureKind
-from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
     AttemptRef,
     PodCheckpointed,
@@ -285,26 +284,28 @@ class Executor:
             return []
         kind = decision.kind
         if kind in ENDS:
-            self._evict(attempt, decision.reason, now_ns)
+            self._evict(attempt, decision, now_ns)
         elif kind is _SUSPEND:
-            self._order_stop(attempt, now_ns + self._grace_ns)
+            self._order_stop(attempt, max(now_ns + self._grace_ns, decision.until_ns))
         elif kind is _RESUME:
             return self._resume(attempt, now_ns)
         elif attempt.way is _RUNS:
             return self._save(attempt, now_ns)
         return []
 
-    def _evict(self, attempt: Attempt, reason: Reason, now_ns: int) -> None:
+    def _evict(self, attempt: Attempt, decision: Decision, now_ns: int) -> None:
         """Begin to end an attempt, unless it ends by itself before its grace is over."""
         is_standing = attempt.way is _STANDS
-        released_ns = now_ns if is_standing else now_ns + self._grace_ns
+        released_ns = now_ns
+        if not is_standing:
+            released_ns = max(now_ns + self._grace_ns, decision.until_ns)
         if not is_standing and NEVER_NS < attempt.end_ns <= released_ns:
             return
         if is_standing:
             self.suspended_count -= 1
             attempt.stood = True
         attempt.way = _LEAVES
-        attempt.reason = reason
+        attempt.reason = decision.reason
         self._schedule(attempt, released_ns)
 
     def _order_stop(self, attempt: Attempt, stopped_ns: int) -> None:

@@ -15,7 +15,6 @@ It also holds evictions against the protection that a pod was given when it was 
 """
 
 from collections.abc import Sequence
-from operator import attrgetter
 
 from msgspec import Struct
 
@@ -46,13 +45,11 @@ _RESERVE = DecisionKind.RESERVE
 _RESUME = DecisionKind.RESUME
 _UNRESERVE = DecisionKind.UNRESERVE
 
-_TOLD = frozenset((_ALLOCATE, _BACKFILL, _EVICT, _FINISH, _MOVE, _RESERVE, _RESUME, _UNRESERVE))
 _YIELDS = (Reason.SUSPENDABLE, Reason.SPOT_FILL, Reason.RESUMED)
 _ENDS = (PodSucceeded, PodFailed, PodReleased)
-_FACTS = (*_ENDS, PodStarted, PodSuspended, NodeChanged, NodeReturned, JobUpdateRequested)
+_NODE_FACTS = frozenset((NodeChanged, NodeReturned))
+_FACTS = _NODE_FACTS.union((*_ENDS, PodStarted, PodSuspended, JobUpdateRequested))
 _CARD_MILLI = 1000
-
-_kind_of = attrgetter("kind")
 
 
 class Violation(Struct, frozen=True):
@@ -125,10 +122,17 @@ class PromiseCheck:
 
     def check(self, record: Record, decisions: Sequence[Decision]) -> None:
         """A record, and all that it led to."""
-        if isinstance(record, _FACTS):
+        if record.__class__ in (_FACTS if self._is_active else _NODE_FACTS):
             self._learn(record)
-        if decisions and not _TOLD.isdisjoint(map(_kind_of, decisions)):
+        if decisions and (self._is_active or self._begins(decisions)):
             self._take(decisions)
+
+    def _begins(self, decisions: Sequence[Decision]) -> bool:
+        """Whether one of the decisions plans with time: those before it promised nothing."""
+        for decision in decisions:
+            if decision.estimate_ns or decision.kind is _RESERVE:
+                return True
+        return False
 
     def _learn(self, record: Record) -> None:
         """A fact that changes who holds what."""
@@ -138,8 +142,6 @@ class PromiseCheck:
             cards = sum([run.count for run in report.cards if run.health is healthy])
             self._total += _CARD_MILLI * cards - self._cards.get(report.node, 0)
             self._cards[report.node] = _CARD_MILLI * cards
-        elif not self._is_active:
-            return
         elif isinstance(record, JobUpdateRequested):
             for key in self._attempts.get(record.job, ()):
                 self._held[key].end_ns = 0  # nobody said by which estimate it is judged now

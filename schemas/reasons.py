@@ -354,7 +354,7 @@ MEANING: dict[Reason, str] = {
     ),
     Reason.LOST_WORK_BOUND: "the work lost, {asked}, would be above {limit}",
     Reason.TIME_LIMIT: "ran {asked}; its limit was {limit}",
-    Reason.OUTLIVED_ESTIMATE: "has run {asked}, longer than the {limit} estimated",
+    Reason.OUTLIVED_ESTIMATE: "who has its cards has run {asked}, not the {limit} estimated",
     Reason.RESUMED: "goes on; it was suspended for {asked}",
     Reason.COMPENSATED: "goes before others in gaps, having lost {asked}",
     Reason.TUNE_MAIN_WAIT: "jobs in turn waited longer than before: from {asked} to {limit}",

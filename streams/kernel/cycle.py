@@ -59,33 +59,40 @@ TIMED_ACTIONS = {
 
 def run_cycle(state: State) -> None:
     """Run the policy's actions and close. Without enqueue or admit all who wait are admitted."""
-    for refresh in state.policy.refresh:
+    policy = state.policy
+    for refresh in policy.refresh:
         refresh(state)
-    is_quiet = _is_quiet(state)
-    indexes = state.indexes
-    rests = indexes.futures is not None and indexes.futures.resting
-    is_vain = is_quiet or not (
-        indexes.inqueue.limited or indexes.gate.limited or state.policy.victim
-    )
-    if indexes.is_idle() and not (state.claims or indexes.stale or rests) and is_vain:
-        # no action would find anything to do
+    if _is_idle(state):
         say_cycle_closed(state, 0, 0, seal(state))
         return
+    is_quiet = _is_quiet(state)
     session = Session(state)
     if state.claims:
         start_claims(session)
-    actions = state.policy.actions
-    if actions and "enqueue" not in actions and not state.policy.asks_quota:
+    if policy.admits_all:
         enqueue.run(session, asks=False)
-    table = TIMED_ACTIONS if state.policy.is_timed else ACTIONS
-    for action in actions:
+    table = ACTIONS if policy.timing is None else TIMED_ACTIONS
+    for action in policy.actions:
         if not (is_quiet and action in HUNTS):
             table[action](session)
-    session.line_lone()
-    enqueue.say_admitted(session)
+    if session.lone is not None:
+        session.line_lone()
+    if session.admitted:
+        enqueue.say_admitted(session)
     say_cycle_closed(state, session.started, session.evicted, seal(state))
-    if state.policy.evicts and not session.has_taken:
+    if policy.evicts and not session.has_taken:
         state.indexes.evict_seen = (state.digest, state.indexes.evict_epoch)
+
+
+def _is_idle(state: State) -> bool:
+    """Whether no action would find anything to do."""
+    indexes = state.indexes
+    if not indexes.is_idle() or state.claims or indexes.stale:
+        return False
+    if indexes.futures is not None and indexes.futures.resting:
+        return False
+    is_vain = not (indexes.inqueue.limited or indexes.gate.limited or state.policy.victim)
+    return is_vain or _is_quiet(state)
 
 
 def _is_quiet(state: State) -> bool:
@@ -93,6 +100,6 @@ def _is_quiet(state: State) -> bool:
     policy = state.policy
     if not policy.evicts:
         return True
-    seen = state.indexes.evict_seen
-    now = (state.digest, state.indexes.evict_epoch)
-    return seen == now and not state.dirty and not policy.follows_clock
+    if state.dirty or policy.follows_clock:
+        return False
+    return state.indexes.evict_seen == (state.digest, state.indexes.evict_epoch)

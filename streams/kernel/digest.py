@@ -111,7 +111,8 @@ def _pod_facts(pod: Pod) -> bytes:
 
 def _job_facts(job: Job) -> bytes:
     """What its request says is not hashed: its seq names the record that says it."""
-    first = job.roles[0]
+    roles = job.roles
+    first = roles[0]
     facts = _pack_job(
         job.seq,
         job.queue,
@@ -132,11 +133,11 @@ def _job_facts(job: Job) -> bytes:
         first.live,
         first.succeeded,
     )
-    if job.pods and holds_all(job):
+    if job.pods and first.replicas == 1 and len(roles) == 1:  # `holds_all`
         for pod in job.pods.values():
             facts += _pod_facts(pod)
     if (
-        len(job.roles) > 1
+        len(roles) > 1
         or first.returned
         or job.attempts
         or job.failures
@@ -146,7 +147,7 @@ def _job_facts(job: Job) -> bytes:
     ):
         facts += _encode(
             (
-                [(r.replicas, r.fresh, r.live, r.succeeded, r.returned or ()) for r in job.roles],
+                [(r.replicas, r.fresh, r.live, r.succeeded, r.returned or ()) for r in roles],
                 sorted((job.attempts or {}).items()),
                 sorted((job.failures or {}).items()),
                 job.avoid,
@@ -178,13 +179,13 @@ def _job_facts(job: Job) -> bytes:
     if job.admitted_ns or job.waiting_since_ns or job.wishes or job.restarted_seq:
         own = (job.admitted_ns, job.waiting_since_ns, job.wishes, job.restarted_seq)
         facts += _encode(("own", own))
-    return facts + _time_facts(job)
+    if job.estimate_ns or job.promise or job.credit or job.lost_milli_ns:
+        facts += _time_facts(job)
+    return facts
 
 
 def _time_facts(job: Job) -> bytes:
     """What only jobs have that were planned with in time."""
-    if not (job.estimate_ns or job.promise or job.credit or job.lost_milli_ns):
-        return b""
     return _encode(
         (
             "time",
@@ -203,6 +204,8 @@ def _booking_facts(booking: Booking) -> bytes:
     )
     if booking.entries:
         facts += _encode(booking.entries)
+    if booking.places:
+        facts += _encode([(e.role, e.node, _mask_bytes(e.mask)) for e in booking.places])
     return facts
 
 

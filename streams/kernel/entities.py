@@ -255,6 +255,8 @@ class Queue:
     # limits of it and its ancestors on submissions, each with the queue whose it is
     gates: "tuple[tuple[Queue, Limit], ...]" = ()
     bounds: "tuple[tuple[Queue, Limit], ...]" = ()  # the other limits of its chain
+    # ns that its attempts run before they may be preempted, and reclaimed; -1: as the policy says
+    min_runtimes_ns: tuple[int, int] = (-1, -1)
     tenants: tuple[tuple[str, ...], ...] = ()  # who may submit, where it or an ancestor says so
     # derived from jobs and pods, summed over the subtree, by resource place
     used: list[int] = field(default_factory=list)
@@ -309,6 +311,8 @@ class Booking:
     cards: int  # in all
     # node and how many cards of it; () where all cards are alike, so that the sum says it all
     entries: tuple[tuple[int, int], ...] = ()
+    # where each of its pods will start, under conservative backfill on several nodes
+    places: tuple[ClaimEntry, ...] = ()
     is_untold: bool = False  # given up or met
     term: int = 0
     is_dirty: bool = False

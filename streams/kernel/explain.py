@@ -371,6 +371,8 @@ def _look(state: State, job: Job, role: int, node: Node, tally: _Tally, pending:
     forbidden = scoring.refused(state, job, role, node)
     if forbidden is not Reason.UNKNOWN:
         tally.add(node, forbidden)
+    if node.is_lost:  # nobody knows what is free there
+        return 0
     _look_at_cards(shape, node, tally)
     if node.free_cpu < shape.cpu:
         tally.add(node, Reason.CPU_TOO_LITTLE, shape.cpu, node.free_cpu)

@@ -203,6 +203,8 @@ def _check_lines(state: State) -> None:
             _same("line", queue.config.queue, waiting.keys(queue.index), line)
     for waiting in (indexes.gate, indexes.inqueue):
         _same("open groups", "the cell", waiting.open_count, waiting.recount_open())
+        standing = sum([len(waiting.keys(queue.index)) for queue in state.queues])
+        _same("jobs in line", "the cell", waiting.count, standing)
     claims: dict[JobShape, int] = {}
     for job in state.jobs.values():
         if job.claims and is_counted(state, job):

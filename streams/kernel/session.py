@@ -52,12 +52,12 @@ class Session:
     """One pass over the cell, caused by one Tick."""
 
     __slots__ = (
-        "_lone_key",
         "admitted",
         "evicted",
         "has_taken",
         "host",
         "lone",
+        "lone_key",
         "make_way",
         "offer_gaps",
         "started",
@@ -68,7 +68,7 @@ class Session:
         self.state = state
         # admitted and not in line yet: placed without standing in it if nobody else is
         self.lone: Job | None = None
-        self._lone_key: Key = ()
+        self.lone_key: Key = ()
         self.admitted: list[Job] = []  # in this cycle, in order
         self.started = 0  # pods allocated or backfilled
         self.evicted = 0
@@ -83,7 +83,7 @@ class Session:
         """A job has been admitted; `key` is its place in line, where any former lone job stands."""
         assert self.lone is None
         self.lone = job
-        self._lone_key = key
+        self.lone_key = key
 
     def line_lone(self) -> None:
         """Let the lone job, if there is one, stand in line and count as demand."""
@@ -91,13 +91,14 @@ class Session:
         if job is not None:
             self.lone = None
             quota.claim(self.state, job)
-            self.state.indexes.inqueue.add(job, self._lone_key, FRESH)
+            self.state.indexes.inqueue.add(job, self.lone_key, FRESH)
 
     def is_anybody_waiting(self) -> bool:
         """Whether some job stands in a line, offered or not."""
-        self.line_lone()
+        if self.lone is not None:
+            self.line_lone()
         indexes = self.state.indexes
-        return indexes.inqueue.has_any() or indexes.gate.has_any()
+        return indexes.inqueue.count > 0 or indexes.gate.count > 0
 
 
 class QueueOrder:
@@ -180,27 +181,30 @@ class Turns:
     stand in one line.
     """
 
-    __slots__ = ("_lines", "_order", "_places", "_queue")
+    __slots__ = ("_keys", "_lines", "_order", "_passed", "_places", "_queue")
 
     def __init__(self, state: State, lines: dict[int, list[Key]]) -> None:
         """`lines`: keys in order by queue, or all in line 0 where the policy does not order queues.
 
         Jobs may leave the lines on the way only as they start.
         """
-        self._lines = lines
+        self._keys: list[Key] = []  # of the only line
+        self._passed = 0  # so many of them
         self._order: QueueOrder | None = None
-        if state.policy.queue_order and len(lines) > 1:
-            self._order = QueueOrder(state, state.indexes.inqueue, admits=False)
+        if len(lines) == 1 or not state.policy.queue_order:
+            for self._keys in lines.values():
+                break
+            return
+        self._lines = lines
+        self._order = QueueOrder(state, state.indexes.inqueue, admits=False)
         self._places: dict[int, int] = {}  # by line: how many were passed
         self._queue: Queue | None = None  # whose turn it is
 
     def key(self) -> Key | None:
         """Whose turn it is; none: everybody had a turn."""
         if self._order is None:
-            for line, keys in self._lines.items():
-                place = self._places.get(line, 0)
-                return keys[place] if place < len(keys) else None
-            return None
+            keys = self._keys
+            return keys[self._passed] if self._passed < len(keys) else None
         while (queue := self._order.best()) is not None:
             self._queue = queue
             keys = self._lines.get(queue.index, [])
@@ -217,9 +221,9 @@ class Turns:
 
     def passed(self) -> None:
         """It stays."""
-        line = next(iter(self._lines)) if self._order is None else self._line()
-        self._places[line] = self._places.get(line, 0) + 1
-
-    def _line(self) -> int:
+        if self._order is None:
+            self._passed += 1
+            return
         assert self._queue is not None
-        return self._queue.index
+        line = self._queue.index
+        self._places[line] = self._places.get(line, 0) + 1

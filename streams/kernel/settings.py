@@ -16,7 +16,8 @@ class Settings:
     event_id_ns: int = 600 * 10**9
     votes: str = "all"  # how `job_enqueue`, `job_pipelined` and `job_starving` combine
     vetoes: str = "intersection"  # how `preemptable` and `reclaimable` combine
-    grace_ns: int = 0  # between notice and eviction
+    grace_ns: int = 0  # between notice and eviction, of jobs that name no notice
+    release_ns: int = 0  # between eviction and release, of jobs that name no grace
     claim_ns: int = 300 * 10**9  # a claim not met by then is given up
     stale_ns: int = 60 * 10**9  # a gang below its minimum for so long is evicted whole
     requeue_base_ns: int = 60 * 10**9  # first wait after a start that timed out; then it doubles

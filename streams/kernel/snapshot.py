@@ -146,6 +146,15 @@ class _ClaimRow(msgspec.Struct, array_like=True, gc=False):
     reason: Reason
 
 
+class _BookingRow(msgspec.Struct, array_like=True, gc=False):
+    job: int
+    start_ns: int
+    until_ns: int
+    cards: int
+    entries: tuple[tuple[int, int], ...]
+    places: tuple[tuple[int, int, bytes], ...] = ()  # missing in rows made before there were any
+
+
 class _Snapshot(msgspec.Struct, array_like=True, gc=False):
     version: int
     cell: str
@@ -171,7 +180,7 @@ class _Snapshot(msgspec.Struct, array_like=True, gc=False):
     usage: list[tuple[int, str, tuple[tuple[int, int], ...]]]
     submissions: list[tuple[int, str, str, tuple[tuple[int, int], ...]]]
     memory: list[tuple[str, tuple[int, ...]]]
-    bookings: list[tuple[int, int, int, int, tuple[tuple[int, int], ...]]]
+    bookings: list[_BookingRow]
     knobs: tuple[int, ...]
     stirred: int
 
@@ -228,15 +237,14 @@ def _mask_bytes(mask: int) -> bytes:
     return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
 
 
-def _booking_row(
-    booking: Booking,
-) -> tuple[int, int, int, int, tuple[tuple[int, int], ...]]:
-    return (
+def _booking_row(booking: Booking) -> _BookingRow:
+    return _BookingRow(
         booking.job,
         booking.start_ns,
         booking.until_ns,
         booking.cards,
         booking.entries,
+        tuple((e.role, e.node, _mask_bytes(e.mask)) for e in booking.places),
     )
 
 
@@ -391,8 +399,15 @@ def _add_rest(state: State, snapshot: _Snapshot) -> None:
         made = Submissions(queue, user, tenant, dict(minutes))
         state.submissions[(queue, user, tenant)] = made
     state.memory = {name: Row(name, values) for name, values in snapshot.memory}
-    for seq, start_ns, until_ns, cards, held in snapshot.bookings:
-        state.bookings[seq] = Booking(seq, start_ns, until_ns, cards, held)
+    for kept in snapshot.bookings:
+        state.bookings[kept.job] = Booking(
+            kept.job,
+            kept.start_ns,
+            kept.until_ns,
+            kept.cards,
+            kept.entries,
+            tuple(ClaimEntry(r, node, int.from_bytes(m, "little")) for r, node, m in kept.places),
+        )
     state.knobs = snapshot.knobs
     state.stirred = snapshot.stirred
 

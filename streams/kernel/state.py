@@ -280,6 +280,7 @@ class Policy:
     ends_stale: bool = False  # one ends jobs that stay below their minimum
     is_plain: bool = True  # no rule looks at a node or bounds a queue while pods are placed
     asks_quota: bool = False  # jobs are admitted by quota
+    admits_all: bool = False  # no action admits jobs, so all are let in
     admits_unasked: bool = False  # jobs that do not say what they ask are admitted, uncounted
     timing: Timing | None = None  # how actions plan with run times; none: they do not
     classes: dict[str, PriorityClass] = field(default_factory=dict)

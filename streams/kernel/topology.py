@@ -10,6 +10,7 @@ from ganger.schemas.enums import CardHealth
 from ganger.schemas.parts import CardRun, CardSpan, NodeReport, Taint
 
 _MEMO_BITS = 64
+_MEMO_MASK = (1 << _MEMO_BITS) - 1
 _MEMO_MAX = 1 << 16
 
 _chosen: dict[tuple[int, int, tuple[int, ...], bool], int] = {}
@@ -17,19 +18,20 @@ _spans: dict[int, tuple[CardSpan, ...]] = {0: ()}
 
 
 def lowest_cards(mask: int, count: int) -> int:
-    """The `count` lowest cards of `mask`, which must have as many. O(log bits) counts."""
-    have = mask.bit_count()
-    assert 0 <= count <= have, (mask, count)
-    if count == have:
-        return mask
-    low, high = 0, mask.bit_length()
-    while low < high:
-        middle = (low + high) // 2
-        if (mask & ((1 << middle) - 1)).bit_count() < count:
-            low = middle + 1
-        else:
-            high = middle
-    return mask & ((1 << low) - 1)
+    """The `count` lowest cards of `mask`, which must have as many. O(runs of cards)."""
+    assert 0 <= count <= mask.bit_count(), (mask, count)
+    taken = 0
+    while count:
+        lowest = mask & -mask
+        above = mask + lowest  # the carry clears the lowest run
+        run = mask & ~above
+        size = run.bit_count()
+        if size >= count:
+            return taken | (lowest << count) - lowest
+        taken |= run
+        mask &= above
+        count -= size
+    return taken
 
 
 def spans(mask: int) -> tuple[CardSpan, ...]:
@@ -38,15 +40,12 @@ def spans(mask: int) -> tuple[CardSpan, ...]:
     if found is not None:
         return found
     runs = []
-    rest, base = mask, 0
+    rest = mask
     while rest:
-        skip = (rest & -rest).bit_length() - 1
-        rest >>= skip
-        base += skip
-        count = (~rest & (rest + 1)).bit_length() - 1
-        runs.append(CardSpan(base, count))
-        rest >>= count
-        base += count
+        lowest = rest & -rest
+        above = rest + lowest  # the carry clears the lowest run
+        runs.append(CardSpan(lowest.bit_length() - 1, (rest & ~above).bit_count()))
+        rest &= above
     result = tuple(runs)
     if mask.bit_length() <= _MEMO_BITS:
         if len(_spans) >= _MEMO_MAX:
@@ -68,6 +67,10 @@ def choose_cards(free: int, count: int, islands: tuple[int, ...], same_island: b
 
     Returns 0 when they do not suffice (or, with `same_island`, no island has enough).
     """
+    if free > _MEMO_MASK and len(islands) == 1 and count > 0:
+        part = free & islands[0]
+        if part.bit_count() >= count:
+            return lowest_cards(part, count)
     if len(islands) <= 1 and not same_island and free.bit_count() >= count:
         if free.bit_count() == count:
             return free

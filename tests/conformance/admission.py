@@ -37,7 +37,12 @@ EVICTIONS = {
 FOR_GOOD = (Reason.TENANT_FORBIDDEN, Reason.VALUE_OUT_OF_RANGE)
 """Why ganger refuses a job at once that the peer takes and never admits: it counts as parked."""
 
-STRATEGIES = {("le_final_share",): "final", ("lt_initial_share",): "initial"}
+STRATEGIES: Mapping[object, str] = {
+    "default": "both",
+    ("le_final_share", "lt_initial_share"): "both",
+    ("le_final_share",): "final",
+    ("lt_initial_share",): "initial",
+}
 EPOCH = GENESIS + 1_000_000 * SECOND
 """The moment 0 of a case; jobs that have no moment were created then."""
 
@@ -344,7 +349,9 @@ def policy_of(policy: Body) -> r.PolicyConfigured:
     fair = "off"
     if policy.get("fair_sharing"):
         strategies = policy["fair_sharing"]["strategies"]
-        fair = "both" if strategies == "default" else STRATEGIES.get(tuple(strategies), "both")
+        fair = STRATEGIES.get(strategies if isinstance(strategies, str) else tuple(strategies), "")
+        if not fair:
+            raise Unsupported(f"fair sharing by {strategies!r}")
     overlap = flags.get("recompute_assignment_upon_preemption_targets_overlap", True)
     arguments = {
         "then": "quota_alone",

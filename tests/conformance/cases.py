@@ -37,13 +37,28 @@ def load(path: Path) -> list[Case]:
     """The cases of a file, in its order.
 
     Raises:
-        ValueError: The file is no array of cases; names it and what is wrong.
+        ValueError: The file is no array of cases; names it, the case and its field.
     """
     try:
         bodies = json.loads(path.read_text(encoding="utf-8"), parse_float=Fraction)
-        return [Case(b["id"], b["kind"], peer_of(b["source"]), b) for b in bodies]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: not an array of cases ({error!r})") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: not an array of cases: {error}") from error
+    if not isinstance(bodies, list):
+        raise ValueError(f"{path}: not an array of cases: {type(bodies).__name__}")
+    return [_case(f"{path}: not an array of cases", at, body) for at, body in enumerate(bodies)]
+
+
+def _case(where: str, at: int, body: Any) -> Case:
+    """The case at a position of a file."""
+    if not isinstance(body, dict):
+        raise ValueError(f"{where}: [{at}] is {body!r}, not an object")
+    name = body.get("id", f"[{at}]")
+    for field in ("id", "kind", "source"):
+        if not isinstance(body.get(field), str):
+            raise ValueError(f"{where}: {name}: {field} = {body.get(field)!r}, not a text")
+    if not isinstance(body.get("expect"), dict):
+        raise ValueError(f"{where}: {name}: expect = {body.get('expect')!r}, not an object")
+    return Case(body["id"], body["kind"], peer_of(body["source"]), body)
 
 
 def peer_of(source: str) -> str:

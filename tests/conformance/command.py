@@ -26,10 +26,17 @@ def main(arguments: Sequence[str]) -> int:
         deviations = read_deviations()
     except (OSError, ValueError) as error:
         parser.error(str(error))
-    report = run(chosen(cases, options.kind, options.id), RUNNERS, deviations)
+    asked = chosen(cases, options.kind, options.id)
+    report = run(asked, RUNNERS, deviations)
     if options.json is not None:
-        options.json.write_text(json.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")
+        try:
+            text = json.dumps(report.as_json(), indent=2) + "\n"
+            options.json.write_text(text, encoding="utf-8")
+        except OSError as error:
+            parser.error(f"--json: {error}")
     print("\n".join(lines(report)))
+    if not asked:
+        print(f"none of {len(cases)} cases has --kind {options.kind} and --id {options.id}")
     return 1 if report.unexplained() else 0
 
 

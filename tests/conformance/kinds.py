@@ -1,9 +1,11 @@
 """The table of kinds: who runs what, by peer and kind."""
 
 from conformance import admission, cycles, kai, questions, quota, scoring, shares
-from conformance.report import Runners
+from conformance.cases import Body
+from conformance.fields import refuse_unread
+from conformance.report import Runner, Runners
 
-RUNNERS: Runners = {
+_RUNNERS: Runners = {
     ("kai", "cycle"): kai.cycle,
     ("kai", "rounds"): kai.rounds,
     ("kai", "fair_share"): shares.fair_share,
@@ -28,3 +30,16 @@ RUNNERS: Runners = {
     ("kueue", "preempt_targets"): quota.preempt_targets,
     ("kueue", "victim_order"): quota.victim_order,
 }
+
+
+def _strict(peer: str, runner: Runner) -> Runner:
+    """The runner, of cases with no field that it would pass over."""
+
+    def run(body: Body) -> None:
+        refuse_unread(peer, body)
+        runner(body)
+
+    return run
+
+
+RUNNERS: Runners = {key: _strict(key[0], runner) for key, runner in _RUNNERS.items()}

@@ -82,6 +82,8 @@ def run(cases: Iterable[Case], runners: Runners, deviations: Mapping[str, str]) 
             report.add(case, "unsupported", str(unsupported))
         except Mismatch as mismatch:
             report.add(case, "failed", str(mismatch))
+        except KeyError as error:
+            report.add(case, "failed", f"it lacks {error}: a field, or a name that others use")
         except Exception as error:  # whatever the kernel may raise: the other cases still run
             report.add(case, "failed", f"{type(error).__name__}: {error}")
         else:

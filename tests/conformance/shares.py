@@ -10,6 +10,9 @@ from ganger.streams.kernel.fairness import fair_share as fair
 
 _NEAR = Fraction(1, 10**6)
 
+NOTHING = {"quota": 0, "fair_share": 0, "allocated": 0, "allocated_non_preemptible": 0}
+"""The standing of a queue in a resource that the case does not list for it."""
+
 
 def fair_share(body: Body) -> None:
     """Divide `total` over sibling queues."""
@@ -72,11 +75,13 @@ def _reclaim(
 ) -> tuple[dict[str, reclaimable.Branch], reclaimable.Claimer, list[reclaimable.Victim]]:
     claimer, queues, victims = body["reclaimer"], body["queues"], body.get("victims", [])
     scale = scale_of(claimer["request"], [q["resources"] for q in queues], victims)
+    asked = [claimer["request"], *[one["resources"] for one in victims]]
+    names = sorted({name for part in (*asked, *[q["resources"] for q in queues]) for name in part})
     branches = {
         q["name"]: reclaimable.Branch(
             q["name"],
             q["parent"] or "",
-            {name: _standing(one, scale) for name, one in q["resources"].items()},
+            {name: _standing(q["resources"].get(name, NOTHING), scale) for name in names},
         )
         for q in queues
     }
@@ -101,6 +106,7 @@ def _standing(one: Body, scale: int) -> reclaimable.Standing:
         fair_share=bound("fair_share"),
         allocated=whole(one["allocated"], scale),
         allocated_firm=whole(one["allocated_non_preemptible"], scale),
+        limit=bound("limit"),
     )
 
 

@@ -122,7 +122,7 @@ NAMES = ("gpu", "cpu")
 bounds = st.none() | st.integers(0, 8)
 standings = st.fixed_dictionaries(
     {
-        name: st.builds(Standing, bounds, bounds, st.integers(0, 8), st.integers(0, 4))
+        name: st.builds(Standing, bounds, bounds, st.integers(0, 8), st.integers(0, 4), bounds)
         for name in NAMES
     }
 )
@@ -143,6 +143,12 @@ def path(branches: dict[str, Branch], name: str) -> list[str]:
     return [name, *path(branches, branches[name].parent)] if name else []
 
 
+def may_keep(standing: Standing, endless: int) -> int:
+    """The greater of quota and fair share."""
+    bounds = (standing.quota, standing.fair_share)
+    return max(endless if bound is None else bound for bound in bounds)
+
+
 def judged(
     branches: dict[str, Branch], claimer: Claimer, victims: list[tuple[str, dict[str, int]]]
 ) -> bool:
@@ -158,7 +164,8 @@ def judged(
         giver, taker = branches[giving[0]], branches[taking[0]]
         rest = left[giver.name]
         over_share = any(
-            s.fair_share is not None and rest[r] > s.fair_share for r, s in giver.standings.items()
+            rest[r] > min(may_keep(s, 99), 99 if s.limit is None else s.limit)
+            for r, s in giver.standings.items()
         )
         over_quota = any(
             s.quota is not None and rest[r] > s.quota for r, s in giver.standings.items()

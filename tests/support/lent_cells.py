@@ -70,6 +70,10 @@ class LentHistory(TimedHistory):
         """Who was told to stop does so, or something else happens."""
         if not self.stopping or self.chance.random() < 0.2:
             return super().step()
+        return self._stop()
+
+    def _stop(self) -> list[Decision]:
+        """Who was told to stop first does so."""
         seq = len(self.cell.decisions)
         attempt = self.stopping.pop(0)
         if attempt in self.ends:
@@ -88,7 +92,7 @@ class LentHistory(TimedHistory):
         self.see(self.cell.tick(0))
         for _ in range(100_000):
             if self.stopping:
-                self.step()
+                self._stop()
             elif self.ends:
                 self.cell.now_ns = min(self.ends.values())
                 self._end()

@@ -231,6 +231,7 @@ class _Pass:
                 return
             entries = statement.take_entries()
             lifts.discard()
+        longest_ns = max([evictions.leave_ns(state, *entry) for entry in pods], default=0)
         told = self._tell(tree, one)
         tree.give(one, waits=True)
         state.indexes.gate_grew = True
@@ -238,8 +239,7 @@ class _Pass:
             _say_admitted(state, one)
             self._let_in(one)
             victims = tuple([(pod.job, pod.index, pod.attempt) for _, pod in pods])
-            latest = max([pod.notice_until_ns for _, pod in pods], default=0)
-            until = max(state.now_ns, latest) + state.policy.settings.claim_ns
+            until = state.now_ns + longest_ns + state.policy.settings.claim_ns
             claims_book.make(state, job, entries, victims, until, rule=RULE)
             self._go_on(job)
         elif told:
@@ -270,15 +270,10 @@ class _Pass:
         return told
 
     def _tell_one(self, job: Job, pod: Pod, cause: Cause) -> None:
-        """Tell an attempt to leave: at once, or at the end of its grace."""
-        if pod.phase is Phase.RELEASING or pod.notice_until_ns:
-            return
-        grace_ns = evictions.grace_ns(self.state, job, pod)
-        if grace_ns:
-            evictions.warn(self.state, job, pod, cause, self.state.now_ns + grace_ns)
-        else:
-            evictions.evict_for(self.state, job, pod, cause)
-            self.session.evicted += 1
+        """Tell an attempt to leave, unless it does."""
+        if pod.phase is not Phase.RELEASING and not pod.notice_until_ns:
+            is_at_once = evictions.tell_to_leave(self.state, job, pod, cause)
+            self.session.evicted += int(is_at_once)
 
     def _put_back(self, job: Job, cause: Cause) -> None:
         """A job that holds quota and has nothing running gives it back."""

@@ -1,4 +1,10 @@
-"""preempt: a job takes from jobs of lower priority in its own queue."""
+"""preempt: a job takes from jobs of lower priority in its own queue.
+
+Where victims are sought node by node, as Volcano does, there is a second phase: jobs that still
+starve take from their own pods of roles that come later (module `node_walk`).
+"""
+
+from dataclasses import replace
 
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.nodes.placement import place_job
@@ -13,5 +19,9 @@ def run(session: Session) -> None:
     if not session.is_anybody_waiting():
         return
     hunt = hunt_of(session.state.policy, "preempt", Reason.PREEMPTED, is_across=False)
-    solve = victims.solve if hunt.by_priority else node_walk.solve
-    run_hunt(session, hunt, solve, place_job)
+    if hunt.by_priority:
+        run_hunt(session, hunt, victims.solve, place_job)
+        return
+    run_hunt(session, hunt, node_walk.solve, place_job)
+    if session.state.policy.task_order:  # else no role comes before another
+        run_hunt(session, replace(hunt, is_inside=True), node_walk.solve, place_job)

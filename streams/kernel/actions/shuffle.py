@@ -1,4 +1,4 @@
-"""shuffle: attempts that must leave whoever asks for their cards are told to end.
+"""shuffle: attempts that must leave whoever asks for their cards are told to, after their notice.
 
 Who they are is said by rules (hook `victim`): `tdm` names those on nodes whose zone has closed.
 """
@@ -8,7 +8,7 @@ from ganger.streams.kernel.decide import Cause
 from ganger.streams.kernel.entities import Job, Pod
 from ganger.streams.kernel.jobs.gangs import is_leaving
 from ganger.streams.kernel.jobs.lines import line_up, step_out
-from ganger.streams.kernel.preemption.evictions import evict_for
+from ganger.streams.kernel.preemption.evictions import tell_to_leave
 from ganger.streams.kernel.session import Session
 
 NAME = "shuffle"
@@ -31,8 +31,8 @@ def run(session: Session) -> None:
         if job.seq not in jobs:
             jobs[job.seq] = job
             step_out(state, job)
-        evict_for(state, job, pod, Cause(Reason.ZONE_CLOSED, rule=NAME, order=order))
+        cause = Cause(Reason.ZONE_CLOSED, rule=NAME, order=order)
+        session.evicted += int(tell_to_leave(state, job, pod, cause))
     for job in jobs.values():
         line_up(state, job)
-    session.evicted += len(outcasts)
     session.has_taken = True

@@ -19,6 +19,8 @@ NAME = "stale"
 def run(session: Session) -> None:
     """Tell the attempts of jobs whose time is over to end. Jobs that have recovered are left."""
     state = session.state
+    if not state.indexes.stale:
+        return
     for seq in sorted(state.indexes.stale):
         job = state.indexes.stale[seq]
         watch(state, job)

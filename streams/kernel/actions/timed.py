@@ -34,6 +34,7 @@ from ganger.streams.kernel.preemption import claims_book
 from ganger.streams.kernel.session import Session
 from ganger.streams.kernel.settings import FREED, RESERVE_ALL
 from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.topology import choose_cards
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _ALLOCATE = DecisionKind.ALLOCATE
@@ -65,10 +66,29 @@ class Starts:
 
         Returns whether nothing kept it.
         """
-        if self._place(job, claims) is not None:
+        if (claims or not self._seat(job)) and self._place(job, claims) is not None:
             return False
         self.take(job, kind, foreseen, claims)
         return True
+
+    def _seat(self, job: Job) -> bool:
+        """Place a job of one pod that asks for cards alone on the only node; whether it could.
+
+        What placement would come to, in fewer steps.
+        """
+        state, node, shape = self._state, self._state.nodes[0], job.shape
+        if not (shape.is_single and state.policy.is_plain) or job.avoid or node.bucket is None:
+            return False
+        pod = shape.shapes[0]
+        if state.queues[job.queue].is_capped or node.free_cpu < 0 or node.free_memory < 0:
+            return False
+        for kind, mask, _ in state.indexes.nodes.eligible(pod):
+            if kind is node.kind:
+                chosen = choose_cards(node.free & mask, pod.cards, kind.islands, False)
+                if chosen:
+                    self._statement.hold(0, pod, node, (chosen,))
+                    return True
+        return False
 
     # ---- placement decides: see `gaps.Hand` -----------------------------------------------------
 
@@ -262,31 +282,35 @@ def allocate(session: Session, lends: type[Gaps]) -> None:
     waiting = state.indexes.inqueue
     assert futures is not None and timing is not None and isinstance(waiting, TimedWaiting)
     session.offer_gaps = session.make_way = None
-    windows: Sequence[ReservationRequested] = ()
-    if state.reservations:
-        windows = ahead_of(state)
-    starts = Starts(session, futures, windows)
+    is_fitting = state.policy.settings.passes == "fitting"
     lone = session.lone
+    if lone is None and is_fitting and not (state.stirred or waiting.left):
+        return
+    windows: Sequence[ReservationRequested] = ahead_of(state) if state.reservations else ()
+    starts = Starts(session, futures, windows)
     is_pool = len(state.nodes) == 1 and not windows and timing.yields is None
+    if is_pool and lone is not None and futures.outcome is not None:
+        has_changed = state.stirred or waiting.left or session.lone_key < futures.outcome.head
+        if not has_changed and _offer(session, Pool(state, futures, timing, starts), lone):
+            return
+        futures.outcome = None
     settle(state, futures, is_pool)
     planner: Pool | Gaps
     if is_pool and not futures.odd_count and (lone is None or cards_of(lone) >= 0):
         planner = Pool(state, futures, timing, starts)
-    elif timing.yields is not None:
-        planner = lends(state, futures, timing, starts, windows)
     else:
-        planner = Gaps(state, futures, timing, starts, windows)
+        planner = (lends if timing.yields is not None else Gaps)(
+            state, futures, timing, starts, windows
+        )
     is_called = True
     if lone is not None:
         fits = planner.fits(lone)
         if fits and timing.reserve < RESERVE_ALL and not (futures.lines or futures.resting):
             if planner.start_lone(lone):
                 return
-        stirred = state.stirred
-        session.line_lone()
-        state.stirred = stirred
+        _line_lone(session)
         is_called = fits
-    if state.policy.settings.passes == "fitting" and not state.stirred:
+    if is_fitting and not state.stirred:
         if lone is None or not is_called:
             return
     if waiting.came:
@@ -294,13 +318,33 @@ def allocate(session: Session, lends: type[Gaps]) -> None:
     if is_pool and futures.odd_count and isinstance(planner, Pool):
         planner = Gaps(state, futures, timing, starts, windows)
     if isinstance(planner, Gaps):
-        futures.book = None  # it is kept by the other alone
+        futures.book = futures.outcome = None  # they are kept by the other alone
     if futures.lines or futures.resting or state.bookings:
         planner.walk()
         if isinstance(planner, lends):
             session.make_way, session.host = planner.make_way, starts
         session.offer_gaps = planner.scan
     state.stirred = 0
+
+
+def _offer(session: Session, pool: Pool, lone: Job) -> bool:
+    """Offer what the last pass left to the lone job, behind all others; it stands in line if it may
+    not start. Whether that is all there is to do: nothing has changed since but who came.
+    """
+    cards = cards_of(lone)
+    if cards < 0 or not pool.is_settled():
+        return False
+    may = cards <= pool.free and takes_part(session.state, lone)
+    if not (may and pool.start_beside(lone, cards)):
+        _line_lone(session)
+    return True
+
+
+def _line_lone(session: Session) -> None:
+    """Let the lone job stand in line, which is no news."""
+    stirred = session.state.stirred
+    session.line_lone()
+    session.state.stirred = stirred
 
 
 def scan(session: Session) -> None:
@@ -323,16 +367,17 @@ def settle(state: State, futures: Futures, is_pool: bool) -> None:
     """
     waiting, timing = state.indexes.inqueue, state.policy.timing
     assert isinstance(waiting, TimedWaiting) and timing is not None
+    books = timing.reserve >= RESERVE_ALL
+    by_kind = not is_pool or futures.odd_count > 0
     has_left = bool(waiting.left)
+    if not (waiting.came or has_left or futures.stale or books):
+        if by_kind is futures.by_kind:
+            return
     for key in waiting.left:
         futures.leave(key)
     waiting.left.clear()
     came = list(waiting.came.items())
     waiting.came.clear()
-    books = timing.reserve >= RESERVE_ALL
-    by_kind = not is_pool or futures.odd_count > 0
-    if not (came or has_left or futures.is_stale or books or by_kind is not futures.by_kind):
-        return
     for key, job in came:
         futures.stand(job, job.queue if state.policy.queue_order else 0, cards_of(job))
         if books and job.seq not in state.bookings:
@@ -402,6 +447,9 @@ def takes_part(state: State, job: Job) -> bool:
 def cards_of(job: Job) -> int:
     """Cards that a waiting job asks for, if it asks for nothing else and starts whole; else -1."""
     shape = job.shape
+    if shape.is_single:  # as below, in fewer steps: its only pod is pending
+        pod = shape.shapes[0]
+        return pod.cards if pod.is_plain and not (pod.cpu or pod.memory) and pod.cards else -1
     if shape.is_guided:
         return -1
     cards = 0

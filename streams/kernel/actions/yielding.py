@@ -22,7 +22,13 @@ from ganger.streams.kernel.jobs import suspension
 from ganger.streams.kernel.jobs.attempts import detach, settle
 from ganger.streams.kernel.jobs.lines import step_out
 from ganger.streams.kernel.jobs.suspension import may_suspend
-from ganger.streams.kernel.preemption.evictions import evict_for, grace_ns, warn
+from ganger.streams.kernel.preemption.evictions import (
+    evict_for,
+    leave_ns,
+    notice_ns,
+    tell_to_leave,
+    warn,
+)
 from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS
 from ganger.streams.kernel.session import Host, Session
@@ -119,11 +125,12 @@ def tell(state: State, head: Job, told: Sequence[Lodger], considered: int) -> in
                 considered,
             )
             manners.fared(state, job, pod, is_preempted=True)
+            longest_ns = max(longest_ns, leave_ns(state, job, pod))
             if lodger.hardness == STOPS:
-                suspension.tell(state, job, pod, cause)
+                _suspend(state, job, pod, cause)
             else:
                 job.lost_milli_ns += lodger.lost_ns * pod.mask.bit_count() * CARD_MILLI
-                longest_ns = max(longest_ns, _end(state, job, pod, cause))
+                tell_to_leave(state, job, pod, cause)
         if lodger.hardness != STOPS:
             tuning.left_gap(state, has_completed=False)
             job.credit = windows.credit(job.credit, lodger.lost_ns * lodger.cards, 10**9)
@@ -131,14 +138,13 @@ def tell(state: State, head: Job, told: Sequence[Lodger], considered: int) -> in
     return longest_ns
 
 
-def _end(state: State, job: Job, pod: Pod, cause: Cause) -> int:
-    """Have an attempt evicted, after its notice if it is to have one. Returns how long that is."""
-    until_ns = grace_ns(state, job, pod)
-    if until_ns:
-        warn(state, job, pod, cause, state.now_ns + until_ns)
+def _suspend(state: State, job: Job, pod: Pod, cause: Cause) -> None:
+    """Have an attempt suspended, after its notice if it is to have one."""
+    notice = notice_ns(state, job, pod)
+    if notice:
+        warn(state, job, pod, cause, state.now_ns + notice)
     else:
-        evict_for(state, job, pod, cause)
-    return until_ns
+        suspension.tell(state, job, pod, cause)
 
 
 # ---- going on -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill import estimates
 from ganger.streams.kernel.backfill.estimates import Estimate
 from ganger.streams.kernel.decide import Foreseen, say_reserved
-from ganger.streams.kernel.entities import Booking, Job
+from ganger.streams.kernel.entities import Booking, ClaimEntry, Job
 from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.resources import CARD_MILLI
 from ganger.streams.kernel.state import State
@@ -42,26 +42,31 @@ def reserve(
     estimate: Estimate,
     room: Room,
     entries: Entries = (),
+    places: tuple[ClaimEntry, ...] = (),
 ) -> None:
     """Hold cards for a job from a moment on; unsaid if they are held so already.
 
     Where they are held on certain nodes it is said once for each, the first with all the pods.
+    `places`: the very cards, where they are chosen already; they are kept and not said.
     """
     booking = state.bookings.get(job.seq)
     until_ns = min(FOREVER, start_ns + estimate.ns) if estimate.ns else FOREVER
     if booking is None:
-        booking = state.bookings[job.seq] = Booking(job.seq, start_ns, until_ns, cards, entries)
+        booking = state.bookings[job.seq] = Booking(
+            job.seq, start_ns, until_ns, cards, entries, places
+        )
         reason = _RESERVED_HEAD
     elif (
         booking.start_ns == start_ns
         and booking.until_ns == until_ns
         and booking.cards == cards
         and booking.entries == entries
+        and booking.places == places
     ):
         return
     else:
         booking.start_ns, booking.until_ns = start_ns, until_ns
-        booking.cards, booking.entries = cards, entries
+        booking.cards, booking.entries, booking.places = cards, entries, places
         reason = _RESERVED_MOVED
     state.touch(booking)
     pods = sum(role.pending() for role in job.roles)

@@ -24,7 +24,9 @@ MARGIN_SHARE_MILLI = 900
 MARGIN_UNKNOWN_MILLI = 500
 """Margin, in thousandths of the estimate, while too few runs are known to learn from."""
 
+# bound once: looking a member up on its Enum class costs more than what is done with it
 _MAIN = Tier.MAIN
+_DECLARED = Estimates.DECLARED
 
 _SOURCES = {"declared": Estimates.DECLARED, "exact": Estimates.EXACT}
 
@@ -124,7 +126,7 @@ def judged(state: State, job: Job, judged_ns: int, lane: int) -> Estimate:
     if lane or not timing.by_estimate:
         limit = limit_ns(job)
         if limit:
-            source = _SOURCES.get(state.policy.settings.estimates, Estimates.DECLARED)
+            source = _SOURCES.get(state.policy.settings.estimates, _DECLARED)
             return Estimate(limit, 0, source)
     return of(state, job)
 
@@ -155,10 +157,12 @@ def expected_end(state: State, job: Job, pod: Pod) -> int:
 
 def of_run(state: State, job: Job) -> Estimate:
     """What is expected of the job if it starts now: when reservations count on its end."""
-    limit = limit_ns(job)
     settings = state.policy.settings
-    if limit and settings.expect == "limit":
-        return Estimate(limit, 0, _SOURCES.get(settings.estimates, Estimates.DECLARED))
+    if settings.expect == "limit":
+        request = job.request
+        limit = request.time_limit_ns or request.runtime_estimate_ns
+        if limit:
+            return Estimate(limit, 0, _SOURCES.get(settings.estimates, _DECLARED))
     return of(state, job)
 
 
@@ -176,8 +180,18 @@ def settle(state: State, job: Job) -> None:
 
 def note_pods(state: State, futures: Futures, job: Job) -> None:
     """Some pods of the job have just been placed."""
-    assert job.pods is not None, job.seq
-    for pod in job.pods.values():
+    pods, timing = job.pods, state.policy.timing
+    assert pods is not None and timing is not None, job.seq
+    if len(pods) == 1 and timing.yields is None:  # as below, in fewer steps
+        (pod,) = pods.values()
+        cards = 0 if pod.card_milli else pod.mask.bit_count()
+        claimed = state.nodes[pod.node].claimed_whole
+        if cards and claimed:
+            cards = (pod.mask & ~claimed).bit_count()
+        end_ns = expected_end(state, job, pod)
+        futures.expect((pod.job, pod.index, pod.attempt), end_ns, cards)
+        return
+    for pod in pods.values():
         if pod.allocated_seq == state.cause:
             note(state, futures, job, pod)
 
@@ -268,11 +282,17 @@ def goes_on(state: State, futures: Futures, job: Job, pod: Pod, run_ns: int) -> 
 
 
 def note_claim(state: State, futures: Futures, job: Job) -> None:
-    """A job claims cards: it is expected to run from now on, on those that others leave to it."""
+    """A job claims cards: it is expected to run from now on, on those that others leave to it; once
+    that time is over without its having begun, from when the claim would be given up.
+    """
     claim = state.claims[job.seq]
     cards = sum(entry.mask.bit_count() for entry in claim.entries if not entry.card_milli)
     run_ns = expected_ns(state, job)
-    end_ns = FOREVER if run_ns >= FOREVER else claim.since_ns + run_ns
+    end_ns = FOREVER
+    if run_ns < FOREVER:
+        end_ns = claim.since_ns + run_ns
+        if end_ns < state.clock_ns:
+            end_ns = claim.until_ns + run_ns
     futures.expect((job.seq, -1, 0), end_ns, cards)
 
 
@@ -307,11 +327,23 @@ def ended(state: State, futures: Futures, job: Job, pod: Pod, has_succeeded: boo
         learn(state, job, pod.earlier_ns + pod.ran_ns + ran_ns)
 
 
-def outlived(state: State, futures: Futures) -> list[Job]:
-    """Attempts that run longer than was expected are expected to end later. Returns the jobs whose
-    claims wait for such an attempt, or for longer than they were expected to run at all.
+class Late(NamedTuple):
+    """A job whose claim waits for somebody who has not left when it was expected to."""
+
+    job: Job
+    ran_ns: int  # so far, by the other
+    estimate_ns: int  # of that run
+
+
+def outlived(state: State, futures: Futures) -> list[Late]:
+    """Attempts that run longer than was expected are expected to end later, and claims that have
+    waited for longer than their jobs run to end with their time. Returns the claims, one by one,
+    that wait for such an attempt, which was not told to leave for them.
     """
-    late: dict[int, None] = {}
+    releases = futures.ends.releases
+    if not releases or releases[0][0] >= state.clock_ns:
+        return []
+    late: dict[int, Late] = {}
     limits = state.policy.settings.overrun == "limit"
     now_ns = state.clock_ns
     while (holder := futures.overdue(now_ns)) is not None:
@@ -319,19 +351,25 @@ def outlived(state: State, futures: Futures) -> list[Job]:
         job = state.jobs[holder[0]]
         if holder[1] < 0:
             futures.forget(holder)
-            late[job.seq] = None
+            note_claim(state, futures, job)
             continue
         pod = job.pods.get(holder[1]) if job.pods else None
         if pod is None or pod.attempt != holder[2]:
             pod = state.indexes.ghosts[holder]
+        before = futures.expected(holder)
+        assert before is not None
+        since_ns = pod.started_ns or pod.allocated_ns
         limit = limit_ns(job) if limits else 0
-        pod.expect_ns = runs.outlive(pod.started_ns or pod.allocated_ns, now_ns, limit)
+        pod.expect_ns = runs.outlive(since_ns, now_ns, limit)
         state.touch_pod(job, pod)
         note(state, futures, job, pod)
         for seq, claim in state.claims.items():
+            if seq in late or holder in claim.victims:
+                continue
             if any(e.node == pod.node and e.mask & pod.mask for e in claim.entries):
-                late[seq] = None
-    return [state.jobs[seq] for seq in sorted(late)]
+                ran_ns, estimate_ns = now_ns - since_ns, before[0] - since_ns
+                late[seq] = Late(state.jobs[seq], pod.ran_ns + ran_ns, pod.ran_ns + estimate_ns)
+    return [late[seq] for seq in sorted(late)]
 
 
 def over_ns(state: State, job: Job, pod: Pod) -> int:
@@ -362,6 +400,9 @@ def renewed(state: State, job: Job) -> None:
     if futures is not None:
         for pod in (job.pods or {}).values():
             note(state, futures, job, pod)
+        if job.seq in state.claims:
+            futures.forget((job.seq, -1, 0))
+            note_claim(state, futures, job)
 
 
 def rebuild(state: State) -> None:

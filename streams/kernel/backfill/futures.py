@@ -6,6 +6,7 @@ expect of a job; this one keeps it in order.
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ganger.streams.kernel.entities import Job, Key
 from ganger.streams.kernel.horizon.bench import Bench
@@ -34,6 +35,16 @@ Lanes = tuple[int, ...]
 """What a job is judged by in a gap, in ns; `FOREVER` where nothing is known."""
 
 
+class Outcome(NamedTuple):
+    """How the last pass ended where counts of cards decide: nobody behind the head could start."""
+
+    head: Key  # who is first, and has the reservation
+    free: int  # cards
+    start_ns: int  # of the reservation
+    extra: int  # cards free then beyond what the head needs
+    lane: int  # by which those behind were judged
+
+
 class Futures:
     """What is expected of a cell.
 
@@ -48,6 +59,8 @@ class Futures:
         odd_count: jobs that wait and ask for more than cards, so that counts do not decide.
         lent: attempts in gaps, where those may have to make way, with their cards.
         lent_cards: the sum of these.
+        stale: rows that have changed since lanes were made of them.
+        outcome: of the last pass; none once anything it was made of may have changed.
         resting: suspended attempts, and some that were.
     """
 
@@ -60,7 +73,6 @@ class Futures:
         "_numbers",
         "_queued",
         "_rows",
-        "_stale",
         "bench",
         "book",
         "by_kind",
@@ -71,7 +83,9 @@ class Futures:
         "lent_cards",
         "lines",
         "odd_count",
+        "outcome",
         "resting",
+        "stale",
         "unbooked",
         "woken",
     )
@@ -88,6 +102,7 @@ class Futures:
         self.lent_cards = 0
         self.resting: dict[HolderKey, None] = {}
         self.unbooked: dict[Key, None] = {}
+        self.outcome: Outcome | None = None
         self.woken = (-1, -1)  # the booking, by start and job, that a timer was set for last
         self._expected: dict[HolderKey, tuple[int, int]] = {}  # end, cards
         self._queued: dict[Key, tuple[int, int]] = {}  # the line that a key stands in, and cards
@@ -98,7 +113,7 @@ class Futures:
         self._kinds_max = _KINDS_MAX
         self._rows: dict[Learner, tuple[str, ...]] = {}  # what its lanes depend on
         self._by_row: dict[str, dict[Learner, None]] = {}
-        self._stale: dict[str, None] = {}  # rows that have changed since lanes were made of them
+        self.stale: dict[str, None] = {}
 
     # ---- who ends when --------------------------------------------------------------------------
 
@@ -106,8 +121,9 @@ class Futures:
         """A holder of cards is expected to end then; `FOREVER`: not at all."""
         assert holder not in self._expected, holder
         self._expected[holder] = (end_ns, cards)
+        self.outcome = None
         if end_ns < FOREVER:
-            self.ends.add(end_ns, holder[0], _number(holder), cards)
+            self.ends.add(end_ns, holder[0], holder[1] << _ATTEMPT_BITS | holder[2], cards)
             self.held += cards
             self.held_until += cards * end_ns
 
@@ -123,11 +139,14 @@ class Futures:
         if self.resting:
             self.resting.pop(holder, None)
         found = self._expected.pop(holder, None)
-        if found is not None and found[0] < FOREVER:
+        if found is not None:
+            self.outcome = None
             end_ns, cards = found
-            self.ends.remove(end_ns, holder[0], _number(holder), cards)
-            self.held -= cards
-            self.held_until -= cards * end_ns
+            if end_ns < FOREVER:
+                number = holder[1] << _ATTEMPT_BITS | holder[2]
+                self.ends.remove(end_ns, holder[0], number, cards)
+                self.held -= cards
+                self.held_until -= cards * end_ns
         return found
 
     def expected(self, holder: HolderKey) -> tuple[int, int] | None:
@@ -166,6 +185,8 @@ class Futures:
         """A job waits. `cards`: that it asks for, and nothing else; -1: it asks for more."""
         key = job.key
         assert key is not None, job.seq
+        if self.outcome is not None and key < self.outcome.head:
+            self.outcome = None
         keys = self.lines.get(line)
         if keys is None:
             self.lines[line] = [key]
@@ -212,11 +233,12 @@ class Futures:
 
     def clear_bench(self, lane_count: int, by_kind: bool) -> None:
         """Nobody sits; who sits from now on does so by kind, or by cards."""
+        self.outcome = None
         self.bench = Bench(lane_count)
         self.by_kind = by_kind
         self._rows.clear()
         self._by_row.clear()
-        self._stale.clear()
+        self.stale.clear()
         self._kinds.clear()
         self._numbers.clear()
 
@@ -231,6 +253,7 @@ class Futures:
         if key in self.bench:
             self._unlist(key)
             self.bench.change(key, lanes)
+            self.outcome = None
         else:
             self.bench.add(key, row_of, lanes)
         if rows:
@@ -260,6 +283,8 @@ class Futures:
 
     def leave(self, key: Key) -> None:
         """It waits no more."""
+        if self.outcome is not None and key == self.outcome.head:
+            self.outcome = None
         line, cards = self._queued.pop(key)
         keys = self.lines[line]
         del keys[bisect_left(keys, key)]
@@ -267,28 +292,24 @@ class Futures:
             del self.lines[line]
         if cards < 0:
             self.odd_count -= 1
-        self.unbooked.pop(key, None)
-        if key in self.bench:
-            self.bench.remove(key)
+        if self.unbooked:
+            self.unbooked.pop(key, None)
+        self.bench.discard(key)
         if key in self._rows:
             self._unlist(key)
 
     def learnt(self, row: str) -> None:
         """What was known of such jobs has changed: lanes made of it must be made anew."""
+        self.outcome = None
         if row in self._by_row:
-            self._stale[row] = None
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether lanes must be made anew."""
-        return bool(self._stale)
+            self.stale[row] = None
 
     def take_stale(self) -> list[Learner]:
         """Jobs, by key, and kinds, by number, whose lanes must be made anew; each once."""
-        if not self._stale:
+        if not self.stale:
             return []
-        found = dict.fromkeys([who for row in self._stale for who in self._by_row.get(row, ())])
-        self._stale.clear()
+        found = dict.fromkeys([who for row in self.stale for who in self._by_row.get(row, ())])
+        self.stale.clear()
         return list(found)
 
     def cards_of(self, key: Key) -> int:
@@ -311,10 +332,6 @@ class Futures:
     def has_waiting(self) -> bool:
         """Whether anybody stands in line."""
         return bool(self.lines)
-
-
-def _number(holder: HolderKey) -> int:
-    return holder[1] << _ATTEMPT_BITS | holder[2]
 
 
 def _parts(number: int) -> tuple[int, int]:

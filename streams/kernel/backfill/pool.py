@@ -11,7 +11,7 @@ from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill import bookings, estimates
 from ganger.streams.kernel.backfill.bookings import Room
 from ganger.streams.kernel.backfill.estimates import Estimate
-from ganger.streams.kernel.backfill.futures import Futures
+from ganger.streams.kernel.backfill.futures import Futures, Outcome
 from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import Job, Key
 from ganger.streams.kernel.horizon.book import Book, Booking
@@ -22,7 +22,7 @@ from ganger.streams.kernel.horizon.steps import FOREVER, Steps
 from ganger.streams.kernel.queues.capacity import never_fits
 from ganger.streams.kernel.resources import CARD_MILLI
 from ganger.streams.kernel.session import Turns
-from ganger.streams.kernel.settings import FREED, RESERVE_ALL, Timing
+from ganger.streams.kernel.settings import FREED, RESERVE_ALL, ROUTES, Timing
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 
@@ -52,6 +52,9 @@ class Pool:
     Attributes:
         free: cards that nobody holds or that are due now.
         heads: who could not start and has a reservation, in turn.
+        start_ns: of the reservation, where there is but one.
+        extra: cards free then beyond what it needs.
+        outlook: where there are several.
     """
 
     __slots__ = (
@@ -60,24 +63,23 @@ class Pool:
         "_starter",
         "_state",
         "_timing",
+        "extra",
         "free",
-        "gap",
         "heads",
         "outlook",
+        "start_ns",
     )
 
     def __init__(self, state: State, futures: Futures, timing: Timing, starter: Starter) -> None:
-        self.free = 0
         self.heads: list[Job] = []
-        self.gap = Gap(FOREVER, 0)  # of the only head
-        self.outlook: Outlook | None = None  # of several
+        self.start_ns, self.extra = FOREVER, 0
+        self.outlook: Outlook | None = None
         self._state = state
         self._futures = futures
         self._timing = timing
         self._starter = starter
-        self._node = state.nodes[0]
-        if self._node.is_open:
-            self.free = self._node.free_count + futures.ends.due(state.now_ns)
+        node = self._node = state.nodes[0]
+        self.free = node.free_count + futures.ends.due(state.now_ns) if node.is_open else 0
 
     def fits(self, job: Job) -> bool:
         """Whether there are cards for a job now."""
@@ -86,8 +88,40 @@ class Pool:
     def start_lone(self, job: Job) -> bool:
         """Start a job that fits where nobody else waits; whether nothing kept it."""
         cards = job.shape.min_needs[0][0] // CARD_MILLI
-        told = bookings.foreseen(self._state, job, _IN_TURN)
-        return self._start(job, cards, _ALLOCATE, told)
+        return self._start(job, cards, _ALLOCATE, bookings.foreseen(self._state, job, _IN_TURN))
+
+    def is_settled(self) -> bool:
+        """Whether nobody who waits could start now, as at the end of the last pass."""
+        outcome, state = self._futures.outcome, self._state
+        if outcome is None or outcome.free != self.free or self.free != self._node.free_count:
+            return False
+        guard_ns = self._timing.guard_ns
+        if not guard_ns:
+            return True
+        head = state.jobs[outcome.head[-1]]
+        return (state.now_ns - head.submitted_ns >= guard_ns) == (outcome.lane > 0)
+
+    def start_beside(self, job: Job, cards: int) -> bool:
+        """Start a job that fits and came after the last pass, before or beside the reservation;
+        whether it could. Nobody else who waits can start: see `is_settled`.
+        """
+        state, futures = self._state, self._futures
+        outcome = futures.outcome
+        assert outcome is not None and cards <= self.free
+        estimate_ns = estimates.lanes(state, job)[outcome.lane]
+        gap = Gap(outcome.start_ns, outcome.extra)
+        if not gap.take(state.now_ns, cards, estimate_ns):
+            return False
+        gap_end_ns = gap.start_ns if gap.extra == outcome.extra else 0
+        if not self._fill(job, cards, estimate_ns, gap_end_ns, outcome.lane, outcome.extra):
+            return False
+        if estimate_ns == estimates.expected_ns(state, job):
+            self._conclude(outcome.head, gap, outcome.lane)
+        return True
+
+    def _conclude(self, head: Key, gap: Gap, lane: int) -> None:
+        """Nobody behind the head can start as things are."""
+        self._futures.outcome = Outcome(head, self.free, gap.start_ns, gap.extra, lane)
 
     def _start(self, job: Job, cards: int, kind: DecisionKind, foreseen: Foreseen) -> bool:
         claims = cards > self._node.free_count  # some of them are only due
@@ -116,35 +150,48 @@ class Pool:
             elif never_fits(state, job.shape) is None:
                 if not timing.reserve and timing.stops:
                     break
+                if timing.reserve == 1:
+                    self._reserve(job, cards)
+                    break
                 if timing.reserve and self._start_or_reserve(job, cards):
                     turns.started()
                     continue
                 if timing.reserve and len(self.heads) >= timing.reserve:
                     break
             turns.passed()
-        if state.bookings:
+        kept = state.bookings
+        if kept and not (len(kept) == 1 == len(self.heads) and self.heads[0].seq in kept):
             bookings.keep_only(state, [head.seq for head in self.heads])
 
+    def _reserve(self, job: Job, cards: int) -> None:
+        """Reserve for the only job that has a reservation."""
+        state = self._state
+        self.heads.append(job)
+        reach = self._futures.ends.reach(cards, self.free, state.now_ns)
+        if reach is None:
+            if job.seq in state.bookings:
+                bookings.give_up(state, job.seq, _NOT_NEEDED)
+            return
+        self.start_ns, then = reach
+        self.extra = then - cards
+        estimate = estimates.of_run(state, job)
+        bookings.reserve(state, job, self.start_ns, cards, estimate, Room(self.free, then))
+
     def _start_or_reserve(self, job: Job, cards: int) -> bool:
-        """Reserve for a job that does not fit, or stands behind one that does not; whether it
+        """Reserve for one of several that do not fit, or stand behind one that does not; whether it
         started, since it fits beside all reservations.
         """
         state = self._state
         estimate = estimates.of_run(state, job)
         now_ns = state.now_ns
-        if self._timing.reserve == 1:
-            reach = self._futures.ends.reach(cards, self.free, now_ns)
-            start_ns, then = (FOREVER, 0) if reach is None else reach
-            self.gap = Gap(start_ns, max(0, then - cards))
-        else:
-            if self.outlook is None:
-                self.outlook = Outlook(self._futures.ends, self.free, now_ns)
-            start = self.outlook.book(cards, estimate.ns or FOREVER)
-            start_ns = FOREVER if start is None else start
-            then = 0 if start is None else self.outlook.free.at(start_ns) + cards
-            if start_ns == now_ns:
-                told = bookings.foreseen(state, job, _IN_TURN)
-                return self._start(job, cards, _ALLOCATE, told)
+        if self.outlook is None:
+            self.outlook = Outlook(self._futures.ends, self.free, now_ns)
+        start = self.outlook.book(cards, estimate.ns or FOREVER)
+        start_ns = FOREVER if start is None else start
+        then = 0 if start is None else self.outlook.free.at(start_ns) + cards
+        if start_ns == now_ns:
+            told = bookings.foreseen(state, job, _IN_TURN)
+            return self._start(job, cards, _ALLOCATE, told)
         self.heads.append(job)
         if start_ns < FOREVER:
             bookings.reserve(state, job, start_ns, cards, estimate, Room(self.free, then))
@@ -156,19 +203,36 @@ class Pool:
 
     def scan(self) -> None:
         """Offer the gaps before and beside the reservations to all that wait behind."""
-        if not self.heads or self.free <= 0:
+        if not self.heads:
             return
         timing, now_ns = self._timing, self._state.now_ns
         head = self.heads[0]
-        has_waited = timing.guard_ns and now_ns - head.submitted_ns >= timing.guard_ns
-        lane = 1 if has_waited else 0
+        lane = 0
+        if timing.guard_ns and now_ns - head.submitted_ns >= timing.guard_ns:
+            lane = 1
         if self.outlook is not None:
-            self._scan_outlook(self.outlook, lane)
+            if self.free > 0:
+                self._scan_outlook(self.outlook, lane)
             return
-        start_ns = self.gap.start_ns if "safe" in timing.routes else now_ns
-        gap = Gap(start_ns, self.gap.extra if "beside" in timing.routes else 0)
+        is_whole = timing.routes == ROUTES
+        if is_whole:
+            gap = Gap(self.start_ns, self.extra)
+        else:
+            start_ns = self.start_ns if "safe" in timing.routes else now_ns
+            gap = Gap(start_ns, self.extra if "beside" in timing.routes else 0)
+        is_simple = timing.order in ("arrival", "shortest")
+        if self.free > 0 and not self._fill_all(head, gap, lane, is_simple):
+            return
+        if is_simple and is_whole and self.free == self._node.free_count:
+            self._conclude(_key(head), gap, lane)
+
+    def _fill_all(self, head: Job, gap: Gap, lane: int, is_simple: bool) -> bool:
+        """Start who may start before and beside the only reservation; whether it stands for sure
+        where it stood before.
+        """
+        timing, now_ns = self._timing, self._state.now_ns
         extra = gap.extra
-        if timing.order in ("arrival", "shortest"):
+        if is_simple:
             is_shortest = timing.order == "shortest"
             chosen = self._futures.bench.offer(
                 now_ns, self.free, gap, lane=lane, is_shortest=is_shortest
@@ -176,11 +240,18 @@ class Pool:
         else:
             bound = Bound(self._futures.cards_of(_key(head)), FOREVER)
             chosen = scan(self._candidates(lane), now_ns, self.free, gap, bound)
+        is_sure = True
         for candidate in chosen:
             is_safe = gap.is_safe(now_ns, candidate.estimate_ns)
-            self._fill(candidate, start_ns if is_safe else 0, lane, extra)
+            job = self._state.jobs[candidate.place[-1]]
+            gap_end_ns = gap.start_ns if is_safe else 0
+            _, cards, estimate_ns = candidate
+            has_started = self._fill(job, cards, estimate_ns, gap_end_ns, lane, extra)
             if not is_safe:
-                extra -= candidate.cards
+                extra -= cards
+            if not has_started or estimate_ns != estimates.expected_ns(self._state, job):
+                is_sure = False
+        return is_sure
 
     def _scan_outlook(self, outlook: Outlook, lane: int) -> None:
         """The same where several have reservations: who fits beside them all starts."""
@@ -200,7 +271,9 @@ class Pool:
                 continue
             left = outlook.free.at(first_ns) if not is_safe and first_ns < FOREVER else 0
             if outlook.take(candidate.cards, candidate.estimate_ns):
-                self._fill(candidate, first_ns if is_safe else 0, lane, left)
+                job = self._state.jobs[candidate.place[-1]]
+                _, cards, estimate_ns = candidate
+                self._fill(job, cards, estimate_ns, first_ns if is_safe else 0, lane, left)
 
     def _candidates(self, lane: int) -> list[Candidate]:
         """Whoever takes part, in the order of the policy, as many as it looks at."""
@@ -213,13 +286,14 @@ class Pool:
 
         return sorted(self._futures.bench.all(lane), key=key)[: timing.scan_max]
 
-    def _fill(self, candidate: Candidate, gap_end_ns: int, lane: int, left: int) -> None:
-        """Start a job in a gap. `gap_end_ns`: 0 = it goes on beside the reservation, where `left`
-        cards are.
+    def _fill(
+        self, job: Job, cards: int, estimate_ns: int, gap_end_ns: int, lane: int, left: int
+    ) -> bool:
+        """Start a job in a gap; whether nothing kept it. `gap_end_ns`: 0 = it goes on beside the
+        reservation, where `left` cards are.
         """
         state = self._state
-        job = state.jobs[candidate.place[-1]]
-        judged_ns = candidate.estimate_ns if candidate.estimate_ns < FOREVER else 0
+        judged_ns = estimate_ns if estimate_ns < FOREVER else 0
         estimate = estimates.judged(state, job, judged_ns, lane)
         now_ns = state.now_ns
         if gap_end_ns:
@@ -228,7 +302,7 @@ class Pool:
             told = Foreseen(_SAFE, judged_ns, 0, gap_ns, said_ns, *estimate_fields(estimate))
         else:
             told = Foreseen(_BESIDE, 0, left * CARD_MILLI, 0, 0, *estimate_fields(estimate))
-        self._start(job, candidate.cards, _BACKFILL, told)
+        return self._start(job, cards, _BACKFILL, told)
 
     # ---- everybody booked -----------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """When a queue may take back from others, and from whom: KAI's rules over fair shares.
 
 A queue may begin while with the job it stays within its fair share. A set of victims is right when
-each, judged after those before it, belongs to a branch above its fair share, or above its quota
-while the taker stays within its own; and when no branch of the taker ends above its fair share
+each, judged after those before it, belongs to a branch above its fair share and its quota, or above
+its quota while the taker stays within its own; and when no branch of the taker ends above its fair share
 unless the robbed sibling stays the more saturated of the two. A job that nobody may evict must also
 fit into quota among its like, at every level.
 """
@@ -13,12 +13,23 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Of a queue in one resource. None: unlimited. `allocated_firm`: by jobs not to be evicted."""
+    """Of a queue in one resource. None: unlimited. `allocated_firm`: by jobs not to be evicted.
+
+    `limit`: the most that it may ever have.
+    """
 
     quota: int | None
     fair_share: int | None
     allocated: int
     allocated_firm: int = 0
+    limit: int | None = None
+
+    def allowance(self) -> int | None:
+        """What it may keep whoever asks: the greater of quota and fair share, within its limit."""
+        if self.quota is None or self.fair_share is None:
+            return self.limit
+        most = max(self.quota, self.fair_share)
+        return most if self.limit is None else min(self.limit, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +128,8 @@ def _may_give(
     above_share = above_quota = False
     for resource, standing in giving.standings.items():
         rest = has.get(resource, standing.allocated)
-        above_share |= standing.fair_share is not None and rest > standing.fair_share
+        allowance = standing.allowance()
+        above_share |= allowance is not None and rest > allowance
         above_quota |= standing.quota is not None and rest > standing.quota
     if above_share or not above_quota:
         return above_share

@@ -13,8 +13,8 @@ from ganger.schemas.records import (
     NodeReturned,
     NodeUncordoned,
 )
-from ganger.streams.kernel.decide import reject
-from ganger.streams.kernel.entities import Node, Pod
+from ganger.streams.kernel.decide import Cause, reject
+from ganger.streams.kernel.entities import Job, Node, Pod
 from ganger.streams.kernel.jobs import progress
 from ganger.streams.kernel.jobs.attempts import detach, settle
 from ganger.streams.kernel.jobs.lifecycle_actions import follow, leave
@@ -27,9 +27,12 @@ from ganger.streams.kernel.limits import (
 )
 from ganger.streams.kernel.nodes import occupancy
 from ganger.streams.kernel.nodes.reservations import reserved_nodes
-from ganger.streams.kernel.preemption.evictions import evict, is_told
+from ganger.streams.kernel.preemption.claims_book import spare
+from ganger.streams.kernel.preemption.evictions import evict, is_told, notice_ns, warn
 from ganger.streams.kernel.resources import names_defect
 from ganger.streams.kernel.state import State
+
+_DRAINED = Reason.NODE_DRAINED
 
 
 def changed(state: State, record: NodeChanged) -> None:
@@ -73,6 +76,8 @@ def uncordoned(state: State, record: NodeUncordoned) -> None:
     """The node takes pods again."""
     node = _known(state, record.node)
     if node is not None:
+        if node.is_draining:
+            _let_stay(state, node)
         node.is_cordoned = node.is_draining = False
         state.touch(node)
         progress.changed(state)
@@ -81,13 +86,55 @@ def uncordoned(state: State, record: NodeUncordoned) -> None:
 
 
 def drained(state: State, record: NodeDrained) -> None:
-    """No new pods on the node, and those there are told to end."""
+    """No new pods on the node, and those there are told to leave: at once where the record says how
+    long they have to end, else each after its own notice and with its own grace.
+    """
     node = _known(state, record.node)
     if node is None:
         return
     node.is_draining = True
     _close(state, node)
-    _tell_to_end(state, [pod for _, pod in sorted(node.pods.items())], Reason.NODE_DRAINED)
+    pods = [pod for _, pod in sorted(node.pods.items())]
+    if record.grace_ns > 0:
+        _tell_to_end(state, pods, _DRAINED, record.grace_ns)
+    else:
+        _tell_to_end(state, _warn(state, pods), _DRAINED)
+
+
+def _warn(state: State, pods: list[Pod]) -> list[Pod]:
+    """Warn the attempts of a node that is drained which get a notice; those that do not."""
+    left = []
+    jobs: dict[int, Job] = {}
+    for pod in pods:
+        job = state.jobs[pod.job]
+        is_own = job.pods is not None and job.pods.get(pod.index) is pod
+        notice = notice_ns(state, job, pod) if is_own else 0
+        if not notice:
+            left.append(pod)
+            continue
+        if job.seq not in jobs:
+            jobs[job.seq] = job
+            step_out(state, job)
+        if pod.notice_until_ns:  # for the sake of others, who may not want it any more
+            pod.evict_reason = _DRAINED
+            state.touch_pod(job, pod)
+        else:
+            warn(state, job, pod, Cause(_DRAINED), state.now_ns + notice)
+    for job in jobs.values():
+        settle(state, job)
+    return left
+
+
+def _let_stay(state: State, node: Node) -> None:
+    """A node is drained no longer: those that have only been warned of it stay."""
+    jobs: dict[int, Job] = {}
+    for _, pod in sorted(node.pods.items()):
+        if pod.notice_until_ns and pod.evict_reason is _DRAINED:
+            job = jobs[pod.job] = state.jobs[pod.job]
+            step_out(state, job)
+            spare(state, job, pod)
+    for job in jobs.values():
+        settle(state, job)
 
 
 def _close(state: State, node: Node) -> None:
@@ -221,8 +268,11 @@ def _give_up(state: State, node: Node, pods: list[Pod], reason: Reason) -> None:
             settle(state, state.jobs[seq])
 
 
-def _tell_to_end(state: State, pods: list[Pod], reason: Reason) -> None:
-    """Evict attempts; their jobs keep them until they are released, and stand in line anew."""
+def _tell_to_end(state: State, pods: list[Pod], reason: Reason, given_ns: int = 0) -> None:
+    """Evict attempts; their jobs keep them until they are released, and stand in line anew.
+
+    `given_ns`: the grace that an operator gives them; 0: their own.
+    """
     jobs: dict[int, bool] = {}
     for pod in pods:
         if is_told(pod):
@@ -230,7 +280,7 @@ def _tell_to_end(state: State, pods: list[Pod], reason: Reason) -> None:
         if pod.job not in jobs:
             jobs[pod.job] = True
             step_out(state, state.jobs[pod.job])
-        evict(state, state.jobs[pod.job], pod, reason)
+        evict(state, state.jobs[pod.job], pod, reason, given_ns=given_ns)
     for seq in jobs:
         settle(state, state.jobs[seq])
 

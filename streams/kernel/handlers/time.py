@@ -1,16 +1,19 @@
 """The passing of time: the clock moves, and what was due happens."""
 
+from itertools import islice
+
 from ganger.schemas.enums import JobAction, Phase, PodEvent
 from ganger.schemas.parts import EventAction
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Tick
 from ganger.streams.kernel.backfill import promised
 from ganger.streams.kernel.backfill.estimates import outlived, over_ns
+from ganger.streams.kernel.backfill.manners import SUSPENDABLE, manner
 from ganger.streams.kernel.decide import Cause
 from ganger.streams.kernel.digest import event_term
 from ganger.streams.kernel.entities import ENDED, Job, Pod
 from ganger.streams.kernel.fairness.decay import HOUR_NS
-from ganger.streams.kernel.jobs import deadlines
+from ganger.streams.kernel.jobs import deadlines, suspension
 from ganger.streams.kernel.jobs.attempts import end_job, forget, pending_actions, settle, ttl_ns
 from ganger.streams.kernel.jobs.lifecycle import WAITING
 from ganger.streams.kernel.jobs.lifecycle_actions import follow, follow_pending, is_aborted
@@ -68,9 +71,10 @@ def pass_time(state: State, record: Tick) -> bool:
     if state.indexes.promised is not None:
         promised.expire(state)
     if state.indexes.futures is not None:
-        for job in outlived(state, state.indexes.futures):
-            give_up(state, job, Reason.CLAIM_EXPIRED)
-            settle(state, job)
+        for late in outlived(state, state.indexes.futures):
+            numbers = late.ran_ns, 0, late.estimate_ns
+            give_up(state, late.job, Reason.OUTLIVED_ESTIMATE, numbers)
+            settle(state, late.job)
     return True
 
 
@@ -97,6 +101,10 @@ def next_wake(state: State) -> int | None:
 def _is_due(state: State, timer: Timer) -> bool:
     """Whether the timer says when something will happen, as the facts are now."""
     at_ns, wake = timer[0], timer[1]
+    if wake is _POD_START:  # most are of this kind
+        found = _unstarted(state, timer)
+        limit = state.policy.settings.start_timeout_ns
+        return found is not None and found[1].allocated_ns + limit == at_ns
     if wake is _BOOKED:
         booking = state.bookings.get(timer[2])
         return booking is not None and booking.start_ns == at_ns
@@ -119,10 +127,6 @@ def _is_due(state: State, timer: Timer) -> bool:
     if wake is _STALE:
         job = state.indexes.stale.get(timer[2])
         return job is not None and due_ns(state, job) == at_ns
-    if wake is _POD_START:
-        found = _unstarted(state, timer)
-        limit = state.policy.settings.start_timeout_ns
-        return found is not None and found[1].allocated_ns + limit == at_ns
     if wake is _JOB_BACKOFF:
         job = state.jobs.get(timer[2])
         return job is not None and job.phase not in ENDED and job.not_before_ns == at_ns
@@ -285,9 +289,9 @@ def _wake_claim(state: State, timer: Timer) -> None:
 
 
 def _wake_notice(state: State, timer: Timer) -> None:
-    """The grace of an attempt is over: it is told to end, if the claim it leaves for still stands.
+    """The notice of an attempt is over: it is told to end, or to suspend if it makes way in a gap.
 
-    Else the notice was taken back when the claim was given up.
+    If the claim that it was to leave for had been given up, its notice was taken back then.
     """
     found = _live(state, timer)
     if found is None or not 0 < found[1].notice_until_ns <= state.clock_ns:
@@ -301,7 +305,11 @@ def _wake_notice(state: State, timer: Timer) -> None:
         queue = state.queues[taker.queue].config.queue
         cause = Cause(pod.evict_reason, for_job=taker.request.job, queue=queue)
     step_out(state, job)
-    evict_for(state, job, pod, cause)
+    is_in_gap = pod.evict_reason is Reason.MAIN_NEEDS_CARDS and manner(state, job) & SUSPENDABLE
+    if is_in_gap and suspension.can_suspend(job, pod):
+        suspension.tell(state, job, pod, cause)
+    else:
+        evict_for(state, job, pod, cause)
     settle(state, job)
 
 
@@ -326,11 +334,15 @@ def expire_event_ids(state: State) -> None:
     ids = state.event_ids
     limit = state.clock_ns - state.policy.settings.event_id_ns
     surplus = len(ids) - EVENT_IDS_MAX
+    if surplus <= 0 and next(iter(ids.values())) > limit:
+        return
     over: list[str] = []
     for event_id, seen_ns in ids.items():
-        if seen_ns > limit and surplus <= len(over):
+        if seen_ns > limit:
             break
         over.append(event_id)
+    if len(over) < surplus:
+        over = list(islice(ids, surplus))
     for event_id in over:
         del ids[event_id]
         state.digest -= event_term(event_id)

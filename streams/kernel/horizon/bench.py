@@ -6,8 +6,8 @@ has something to offer only if its cards are free and its shortest job ends by t
 cards fit beside. Such rows are merged, and each is walked only as far as it is served. Most passes
 find nothing, and cost as many steps as there are different counts of cards.
 
-Most jobs leave soon. So those that came last *stand*, all looked at in each pass, and are seated in
-rows only when more than a few stand.
+Most jobs leave soon. So those that came last *stand*, in order of their cards, and each whose cards
+are free is looked at in each pass; they are seated in rows only when more than a few stand.
 
 A job may have several estimates, one per *lane*: the scan says which lane it judges by. Where all
 jobs of a row have the same ones, by its kind, these are kept once: see `price`.
@@ -26,6 +26,9 @@ STANDING_MAX = 32
 
 _Offer = tuple[Place, int, int]
 """Key in the order of the scan, cards, position in the row or `_STANDS`."""
+
+_Standing = tuple[int, tuple[int, ...], Place]
+"""Cards, estimates by lane, key: of a job that stands."""
 
 _STANDS = -1
 
@@ -55,7 +58,7 @@ class _Row:
 class Bench:
     """Who waits for a gap."""
 
-    __slots__ = ("_lane_count", "_prices", "_rows", "_seated", "_standing", "_widths")
+    __slots__ = ("_lane_count", "_ordered", "_prices", "_rows", "_seated", "_standing", "_widths")
 
     def __init__(self, lane_count: int = 1) -> None:
         """Nobody waits."""
@@ -64,7 +67,8 @@ class Bench:
         self._rows: dict[int, _Row] = {}  # by cards; none is empty
         self._widths: list[int] = []  # their keys, ascending
         self._seated: dict[Place, int] = {}  # cards of those in rows
-        self._standing: dict[Place, tuple[int, tuple[int, ...]]] = {}  # cards, estimates
+        self._standing: dict[Place, _Standing] = {}
+        self._ordered: list[_Standing] = []  # the same, ascending
 
     def __len__(self) -> int:
         return len(self._seated) + len(self._standing)
@@ -82,12 +86,16 @@ class Bench:
             cards: at least 1.
             estimates_ns: by lane; `FOREVER` where nothing is known; () for those of its kind.
         """
-        assert place not in self and len(estimates_ns) in (0, self._lane_count), place
-        if len(self._standing) >= STANDING_MAX:
-            for other, (its_cards, its_estimates_ns) in self._standing.items():
+        standing = self._standing
+        assert place not in standing and place not in self._seated, place
+        assert len(estimates_ns) in (0, self._lane_count), place
+        if len(standing) >= STANDING_MAX:
+            for its_cards, its_estimates_ns, other in standing.values():
                 self._seat(other, its_cards, its_estimates_ns)
-            self._standing.clear()
-        self._standing[place] = (cards, estimates_ns)
+            standing.clear()
+            self._ordered.clear()
+        entry = standing[place] = (cards, estimates_ns, place)
+        insort(self._ordered, entry)
 
     def _seat(self, place: Place, cards: int, estimates_ns: tuple[int, ...]) -> None:
         self._seated[place] = cards
@@ -112,7 +120,15 @@ class Bench:
 
     def remove(self, place: Place) -> None:
         """A job waits no more."""
-        if self._standing.pop(place, None) is None:
+        assert place in self, place
+        self.discard(place)
+
+    def discard(self, place: Place) -> None:
+        """A job waits no more, if it did: not all that wait are offered gaps."""
+        entry = self._standing.pop(place, None)
+        if entry is not None:
+            del self._ordered[bisect_left(self._ordered, entry)]
+        elif place in self._seated:
             self._unseat(place)
 
     def _unseat(self, place: Place) -> None:
@@ -131,7 +147,9 @@ class Bench:
         """A waiting job's estimates are others now."""
         standing = self._standing.get(place)
         if standing is not None:
-            self._standing[place] = (standing[0], estimates_ns)
+            del self._ordered[bisect_left(self._ordered, standing)]
+            entry = self._standing[place] = (standing[0], estimates_ns, place)
+            insort(self._ordered, entry)
             return
         cards = self._seated[place]
         if self._rows[cards].estimates[place] != estimates_ns:
@@ -140,13 +158,13 @@ class Bench:
 
     def kinds(self) -> list[int]:
         """Kinds, or counts of cards, of those on the bench; each once, ascending."""
-        return sorted({**self._rows, **{kind: None for kind, _ in self._standing.values()}})
+        return sorted({**self._rows, **{kind: None for kind, _, _ in self._standing.values()}})
 
     def find(self, place: Place, lane: int = 0) -> Candidate | None:
         """Who waits there; none: nobody that gaps are offered to."""
         standing = self._standing.get(place)
         if standing is not None:
-            cards, estimates_ns = standing
+            cards, estimates_ns, _ = standing
         elif place in self._seated:
             cards = self._seated[place]
             estimates_ns = self._rows[cards].estimates[place]
@@ -156,7 +174,7 @@ class Bench:
 
     def all(self, lane: int = 0) -> Iterator[Candidate]:
         """Everybody, in no order that means anything."""
-        for place, (cards, estimates_ns) in self._standing.items():
+        for cards, estimates_ns, place in self._standing.values():
             yield Candidate(place, cards, (estimates_ns or self._prices[cards])[lane])
         for cards in self._widths:
             row = self._rows[cards]
@@ -181,8 +199,9 @@ class Bench:
         longest_ns = gap.start_ns - now_ns
         extra = gap.extra
         offers: list[_Offer] = []
-        for place, (cards, estimates_ns) in self._standing.items():
-            if cards <= free and (cards <= extra or estimates_ns[lane] <= longest_ns):
+        ordered = self._ordered
+        for cards, estimates_ns, place in ordered[: bisect_left(ordered, (free + 1,))]:
+            if cards <= extra or estimates_ns[lane] <= longest_ns:
                 key = (estimates_ns[lane], *place) if is_shortest else place
                 offers.append((key, cards, _STANDS))
         following = self._following_shortest if is_shortest else self._following
@@ -192,10 +211,9 @@ class Bench:
             offer = following(cards, 0, extra, longest_ns, lane)
             if offer is not None:
                 offers.append(offer)
-        if not offers:
-            return []
-        heapify(offers)
-        chosen = []
+        chosen: list[Candidate] = []
+        if len(offers) > 1:
+            heapify(offers)
         while offers and free:
             key, cards, position = offers[0]
             if cards > free:
@@ -235,7 +253,7 @@ class Bench:
         """
         open_kinds = dict.fromkeys(kinds, _ANY)  # kind to `_ANY`, or `_SHORT`: only such that end
         offers: list[_Offer] = []
-        for place, (kind, estimates_ns) in self._standing.items():
+        for kind, estimates_ns, place in self._standing.values():
             if kind in open_kinds:
                 estimate_ns = (estimates_ns or self._prices[kind])[lane]
                 key = (estimate_ns, *place) if is_shortest else place

@@ -1,11 +1,12 @@
 """When cards come free, in order of time: what running pods are expected to give back.
 
 Enough to look ahead where cards are all alike and nothing takes any later: two list operations per
-pod, and a walk to the moment asked for. Releases that are due (expected now or earlier) have not
-happened yet but may count as free, as the published schedules of the archive do.
+pod, and sums of what comes free up to the moment asked for. Releases that are due (expected now or
+earlier) have not happened yet but may count as free, as the published schedules of the archive do.
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
+from itertools import accumulate
 from typing import NamedTuple
 
 Release = tuple[int, int, int, int]
@@ -19,17 +20,25 @@ class Reach(NamedTuple):
     free: int
 
 
+_STRIDE = 64
+"""Releases that are summed at a time: most moments asked for are near."""
+
+
 class Ends:
     """Releases, ascending."""
 
-    __slots__ = ("releases",)
+    __slots__ = ("_cards", "releases")
 
     def __init__(self) -> None:
         self.releases: list[Release] = []
+        self._cards: list[int] = []  # of each of them
 
     def add(self, end_ns: int, job: int, pod: int, cards: int) -> None:
         """A pod is expected to end."""
-        insort(self.releases, (end_ns, job, pod, cards))
+        release = (end_ns, job, pod, cards)
+        place = bisect_left(self.releases, release)
+        self.releases.insert(place, release)
+        self._cards.insert(place, cards)
 
     def remove(self, end_ns: int, job: int, pod: int, cards: int) -> None:
         """It ended, or is expected at another time: exactly what was added."""
@@ -37,7 +46,7 @@ class Ends:
         release = (end_ns, job, pod, cards)
         place = bisect_left(releases, release)
         assert place < len(releases) and releases[place] == release, release
-        del releases[place]
+        del releases[place], self._cards[place]
 
     def due(self, now_ns: int) -> int:
         """Cards of releases that are due: expected now or earlier. O(those)."""
@@ -61,12 +70,19 @@ class Ends:
         """
         assert need > free, (need, free)
         releases = self.releases
-        at_ns = -1
-        for place in range(bisect_left(releases, (now_ns + 1,)), len(releases)):
-            end_ns, _, _, cards = releases[place]
-            if at_ns >= 0 and end_ns > at_ns:
-                break
-            free += cards
-            if free >= need:
-                at_ns = end_ns
-        return Reach(at_ns, free) if at_ns >= 0 else None
+        count = len(releases)
+        first = bisect_left(releases, (now_ns + 1,)) if count and releases[0][0] <= now_ns else 0
+        while first < count:
+            sums = list(accumulate(self._cards[first : first + _STRIDE], initial=free))
+            place = bisect_left(sums, need)
+            if place < len(sums):
+                free = sums[place]
+                first += place
+                at_ns = releases[first - 1][0]
+                while first < count and releases[first][0] == at_ns:
+                    free += releases[first][3]
+                    first += 1
+                return Reach(at_ns, free)
+            free = sums[-1]
+            first += _STRIDE
+        return None

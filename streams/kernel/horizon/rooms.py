@@ -1,201 +1,388 @@
-"""How many pods of a size fit over many nodes, over time, and when a gang of them fits first.
+"""Which cards of many nodes are free over time, and where and when a gang fits first.
 
-The plain meaning: each node has its free cards over time (`Steps`); a pod of c cards needs c cards
-of one node for its whole duration; so over a window a node takes (least free in the window) // c
-pods, and the gang starts at the first moment at which the nodes together take enough.
+The plain meaning: a pod needs cards of one node that are free for its whole run. At each moment at
+which any card comes free, now first, the gang is placed: part by part, on the node with the fewest
+cards free throughout the run on which a pod fits, as many pods as fit there, until all are placed.
+The first moment at which that succeeds is its start.
 
-What departs from it: for each size asked there is one step function, the sum over all nodes of
-free // c at each moment. No window takes more than its least value, so that skips most moments
-unseen. It is exact unless some node has less later in the window than at its start; only those
-nodes, known by their *falls*, are looked at one by one. Nothing walks over all nodes.
+What departs from it: for each kind of pod asked for there is one step function, the sum over all
+nodes of the pods that fit at each moment. No run takes more than its least value, so that skips
+most moments unseen. It is exact unless some node has fewer cards later in the run than at its
+start; only such nodes, known by their *falls*, are looked at one by one. Nodes that do not change
+until the end of the run stand in lists by their free cards and are read only as far as they are
+taken. All is kept up to date by what changes, and can be undone.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from ganger.streams.kernel.horizon.steps import Steps
+from ganger.streams.kernel.horizon.masks import Masks
+from ganger.streams.kernel.horizon.steps import FOREVER, Steps
 
-SIZES_MAX = 64
-"""Sizes kept at a time; beyond, the one asked longest ago is dropped and made again when asked."""
+KINDS_MAX = 64
+"""Kinds kept at a time; beyond, the one kept longest is dropped, and made again when asked for."""
 
-Change = tuple[int, int, int, int]
-"""Node, from, until, cards: one addition."""
+Kind = TypeVar("Kind", bound=Hashable)
+"""What one pod asks for; equal kinds fit alike."""
+
+_KindIn = TypeVar("_KindIn", bound=Hashable, contravariant=True)
+
+Change = tuple[int, int, int, int, bool]
+"""Node, from, until, cards, and whether they became free."""
 
 
-class Rooms:
+class Fit(Protocol[_KindIn]):
+    """How pods fit into the cards of a node."""
+
+    def pods(self, kind: _KindIn, node: int, free: int) -> int:
+        """How many fit into these cards; never fewer into more of them."""
+        ...
+
+    def choose(self, kind: _KindIn, node: int, free: int) -> int:
+        """The cards for one of them, if one fits."""
+        ...
+
+
+class Spot(NamedTuple):
+    """Pods of one part of a gang on one node, each with its cards."""
+
+    part: int
+    node: int
+    masks: tuple[int, ...]
+
+
+class Opening(NamedTuple):
+    """When and where a gang starts."""
+
+    start_ns: int
+    spots: tuple[Spot, ...]
+
+
+class Rooms(Generic[Kind]):
     """Free cards of nodes over time.
 
     Attributes:
         nodes: free cards over time by node.
     """
 
-    __slots__ = ("_falls", "_journal", "_origin_ns", "_rises", "_sizes", "nodes")
+    __slots__ = (
+        "_falls",
+        "_fit",
+        "_journal",
+        "_levels",
+        "_listed",
+        "_origin_ns",
+        "_rises",
+        "_totals",
+        "nodes",
+    )
 
-    def __init__(self, origin_ns: int, free: Mapping[int, int]) -> None:
+    def __init__(self, origin_ns: int, free: Mapping[int, int], fit: Fit[Kind]) -> None:
         """`free`: cards free now, and for ever as far as is known, by node."""
         self._origin_ns = origin_ns
-        self.nodes = {node: Steps(origin_ns, free[node]) for node in sorted(free)}
-        self._sizes: dict[int, Steps] = {}  # by cards, the one asked last at the end
-        self._falls: list[tuple[int, int]] = []  # moments at which a node has less, with the node
+        self._fit = fit
+        self.nodes = {node: Masks(origin_ns, free[node]) for node in sorted(free)}
+        self._totals: dict[Kind, Steps] = {}  # the one kept longest first
+        self._falls: list[tuple[int, int]] = []  # moments at which a node loses cards, with it
         self._rises: list[tuple[int, int]] = []
+        self._levels: dict[int, list[int]] = {}  # nodes, ascending, by cards free at the origin
+        self._listed: dict[int, int] = {}  # under which of them a node stands
+        for node in self.nodes:
+            self._list(node)
         self._journal: list[Change] | None = None
 
     # ---- changing -----------------------------------------------------------------------------
 
-    def add(self, node: int, from_ns: int, until_ns: int, cards: int) -> None:
-        """The node has so many cards more (less, if negative) over [from, until).
-
-        O(steps of the node inside the interval x sizes kept).
+    def give(self, node: int, from_ns: int, until_ns: int, mask: int) -> None:
+        """Cards that are held throughout [from, until) are free then. What lies before the origin
+        is left out. O(steps of the node inside x kinds kept).
         """
+        self._flip(node, from_ns, until_ns, mask, True)
+
+    def take(self, node: int, from_ns: int, until_ns: int, mask: int) -> None:
+        """Cards that are free throughout [from, until) are held then."""
+        self._flip(node, from_ns, until_ns, mask, False)
+
+    def _flip(self, node: int, from_ns: int, until_ns: int, mask: int, is_free: bool) -> None:
         if self._journal is not None:
-            self._journal.append((node, from_ns, until_ns, cards))
+            self._journal.append((node, from_ns, until_ns, mask, is_free))
         from_ns = max(from_ns, self._origin_ns)
-        if from_ns >= until_ns or not cards:
+        if from_ns >= until_ns or not mask:
             return
         steps = self.nodes[node]
-        times, values = steps.times, steps.values
-        first = bisect_right(times, from_ns) - 1
-        for size, total in self._sizes.items():
-            place = first
-            start_ns = from_ns
-            while place < len(times) and start_ns < until_ns:
-                stop_ns = until_ns
-                if place + 1 < len(times):
-                    stop_ns = min(stop_ns, times[place + 1])
-                more = _pods(values[place] + cards, size) - _pods(values[place], size)
-                total.add(start_ns, stop_ns, more)
-                start_ns = stop_ns
-                place += 1
-        self._unnote(node, steps, from_ns, until_ns)
-        steps.add(from_ns, until_ns, cards)
-        self._note(node, steps, from_ns, until_ns)
+        pods = self._fit.pods
+        if self._totals:
+            changes = [
+                (start_ns, stop_ns, before)
+                for start_ns, stop_ns, before in steps.segments(from_ns, until_ns)
+            ]
+            for kind, total in self._totals.items():
+                for start_ns, stop_ns, before in changes:
+                    more = pods(kind, node, before ^ mask) - pods(kind, node, before)
+                    if more:
+                        total.add(start_ns, stop_ns, more)
+        self._unnote(node, steps, from_ns)
+        self._unnote(node, steps, until_ns)
+        steps.flip(from_ns, until_ns, mask, is_free)
+        self._note(node, steps, from_ns)
+        self._note(node, steps, until_ns)
+        if from_ns == self._origin_ns:
+            self._list(node)
 
-    def _unnote(self, node: int, steps: Steps, *ends_ns: int) -> None:
-        """Take out what is noted of a node's changes at these moments, about to differ."""
-        for at_ns in ends_ns:
-            noted = self._change_at(steps, at_ns)
-            if noted:
-                moments = self._rises if noted > 0 else self._falls
-                del moments[bisect_left(moments, (at_ns, node))]
+    def _unnote(self, node: int, steps: Masks, at_ns: int) -> None:
+        """Take out what is noted of a node's change at a moment, about to differ."""
+        gained, lost = _change_at(steps, at_ns)
+        if gained:
+            del self._rises[bisect_left(self._rises, (at_ns, node))]
+        if lost:
+            del self._falls[bisect_left(self._falls, (at_ns, node))]
 
-    def _note(self, node: int, steps: Steps, *ends_ns: int) -> None:
-        for at_ns in ends_ns:
-            noted = self._change_at(steps, at_ns)
-            if noted:
-                insort(self._rises if noted > 0 else self._falls, (at_ns, node))
+    def _note(self, node: int, steps: Masks, at_ns: int) -> None:
+        gained, lost = _change_at(steps, at_ns)
+        if gained:
+            insort(self._rises, (at_ns, node))
+        if lost:
+            insort(self._falls, (at_ns, node))
 
-    @staticmethod
-    def _change_at(steps: Steps, at_ns: int) -> int:
-        """By how much the value changes at a moment; 0 at the origin and where it does not."""
-        times = steps.times
-        place = bisect_left(times, at_ns)
-        if not place or place == len(times) or times[place] != at_ns:
-            return 0
-        return steps.values[place] - steps.values[place - 1]
+    def _list(self, node: int) -> None:
+        """Let a node stand where its free cards at the origin say."""
+        count = self.nodes[node].masks[0].bit_count()
+        before = self._listed.get(node)
+        if before == count:
+            return
+        if before is not None:
+            listed = self._levels[before]
+            del listed[bisect_left(listed, node)]
+            if not listed:
+                del self._levels[before]
+        self._listed[node] = count
+        insort(self._levels.setdefault(count, []), node)
 
     def trim(self, now_ns: int) -> None:
-        """Forget what lies before now. O(changes forgotten + sizes)."""
-        passed: dict[int, bool] = {}
+        """Forget what lies before now. O(changes forgotten + kinds)."""
+        if now_ns <= self._origin_ns:
+            return
+        passed: dict[int, None] = {}
         for moments in (self._falls, self._rises):
             end = bisect_left(moments, (now_ns + 1,))
-            passed.update((node, True) for _, node in moments[:end])
+            for _, node in moments[:end]:
+                passed[node] = None
             del moments[:end]
+        self._origin_ns = now_ns
         for node in passed:
             self.nodes[node].trim(now_ns)
-        for total in self._sizes.values():
+            self._list(node)
+        for total in self._totals.values():
             total.trim(now_ns)
-        self._origin_ns = max(self._origin_ns, now_ns)
 
     # ---- undoing ------------------------------------------------------------------------------
 
     def mark(self) -> int:
-        """Begin, or go on, to keep what is added; a place to roll back to."""
+        """Begin, or go on, to keep what is changed; a place to roll back to."""
         if self._journal is None:
             self._journal = []
         return len(self._journal)
 
     def rollback(self, mark: int) -> None:
-        """Undo what was added since the mark, the latest first."""
+        """Undo what was changed since the mark, the latest first."""
         journal = self._journal
         assert journal is not None and mark <= len(journal), mark
         self._journal = None
         while len(journal) > mark:
-            node, from_ns, until_ns, cards = journal.pop()
-            self.add(node, from_ns, until_ns, -cards)
+            node, from_ns, until_ns, mask, is_free = journal.pop()
+            self._flip(node, from_ns, until_ns, mask, not is_free)
         self._journal = journal
 
     def settle(self) -> None:
-        """What was added stays: forget all marks."""
+        """What was changed stays: forget all marks."""
         self._journal = None
 
     # ---- asking -------------------------------------------------------------------------------
 
-    def room(self, size: int, from_ns: int, until_ns: int) -> int:
-        """Pods of `size` cards that fit for the whole of [from, until), exactly.
+    def free(self, node: int, from_ns: int, until_ns: int) -> int:
+        """Cards of a node that are free all the time in [from, until)."""
+        return self.nodes[node].throughout(from_ns, until_ns)
 
-        O(log + nodes that have less later in the window than at its start).
+    def earliest(
+        self,
+        gang: Sequence[tuple[Kind, int]],
+        duration_ns: int,
+        not_before_ns: int,
+        before_ns: int = FOREVER,
+    ) -> Opening | None:
+        """The first start of a gang, and its cards.
+
+        Args:
+            gang: kind and count of pods, part by part.
+            duration_ns: at least 1; `FOREVER` for no end.
+            not_before_ns: from the origin on; tried itself, then moments at which cards come free.
+            before_ns: only an earlier start is of use.
         """
-        return self._count(size, self._total(size).at(from_ns), from_ns, until_ns)
+        for start_ns in self.starts(gang, duration_ns, not_before_ns, before_ns):
+            spots = self.place(gang, start_ns, min(start_ns + duration_ns, FOREVER))
+            if spots is not None:
+                return Opening(start_ns, spots)
+        return None
 
-    def _count(self, size: int, at_start: int, from_ns: int, until_ns: int) -> int:
-        falls = self._falls
-        first = bisect_left(falls, (from_ns + 1,))
-        fallen: dict[int, bool] = {}
-        for place in range(first, len(falls)):
-            at_ns, node = falls[place]
-            if at_ns >= until_ns:
-                break
-            fallen[node] = True
-        count = at_start
-        for node in fallen:
-            steps = self.nodes[node]
-            least = _pods(steps.least(from_ns, until_ns), size)
-            count += least - _pods(steps.at(from_ns), size)
-        return count
-
-    def earliest(self, size: int, pods: int, duration_ns: int, not_before_ns: int) -> int | None:
-        """The first start at which `pods` pods of `size` cards fit for the whole duration.
-
-        Returns:
-            The start in ns, not before the origin; none when there never is one.
-        """
-        total = self._total(size)
-        rises = self._rises
-        start_ns = not_before_ns
-        while True:
-            found = total.earliest(pods, duration_ns, start_ns)
+    def first(
+        self, gang: Sequence[tuple[Kind, int]], not_before_ns: int, before_ns: int
+    ) -> int | None:
+        """No start of a gang within a time is before this; none: there is none. Fast."""
+        for kind, count in gang:
+            found = self._total(kind).earliest(count, 1, not_before_ns, before_ns)
             if found is None:
                 return None
-            if found > start_ns:
-                # the room of a window grows only where a node's free cards do
-                start_ns = found
-            if self._count(size, total.at(start_ns), start_ns, start_ns + duration_ns) >= pods:
-                return start_ns
-            place = bisect_left(rises, (start_ns + 1,))
-            if place == len(rises):
-                return None
-            start_ns = rises[place][0]
+            not_before_ns = found
+        return not_before_ns
 
-    def _total(self, size: int) -> Steps:
+    def starts(
+        self,
+        gang: Sequence[tuple[Kind, int]],
+        duration_ns: int,
+        not_before_ns: int,
+        before_ns: int = FOREVER,
+    ) -> Iterator[int]:
+        """Moments, as above, at which each part of a gang would fit by itself, ascending."""
+        totals = [(self._total(kind), kind, count) for kind, count in gang]
+        start_ns = not_before_ns
+        while start_ns < before_ns:
+            for total, _, count in totals:
+                found = total.earliest(count, duration_ns, start_ns, before_ns)
+                if found is None:
+                    return
+                start_ns = max(start_ns, found)
+            until_ns = min(start_ns + duration_ns, FOREVER)
+            if all(self._has(kind, count, start_ns, until_ns) for _, kind, count in totals):
+                yield start_ns
+            place = bisect_left(self._rises, (start_ns + 1,))
+            if place == len(self._rises):
+                return
+            start_ns = self._rises[place][0]
+
+    def _has(self, kind: Kind, count: int, from_ns: int, until_ns: int) -> bool:
+        """Whether so many pods fit throughout [from, until).
+
+        O(log + nodes that lose cards in between).
+        """
+        spare = self._total(kind).at(from_ns) - count
+        if spare < 0:
+            return False
+        pods = self._fit.pods
+        nodes = self.nodes
+        for node in self._falling(from_ns, until_ns):
+            steps = nodes[node]
+            at_start = pods(kind, node, steps.at(from_ns))
+            if at_start:
+                spare -= at_start - pods(kind, node, steps.throughout(from_ns, until_ns))
+                if spare < 0:
+                    return False
+        return True
+
+    def _falling(self, from_ns: int, until_ns: int) -> Iterator[int]:
+        """At least the nodes that lose cards inside (from, until), each once."""
+        falls = self._falls
+        first = bisect_left(falls, (from_ns + 1,))
+        last = bisect_left(falls, (until_ns,))
+        if last - first >= len(self.nodes):
+            yield from self.nodes
+            return
+        seen: dict[int, None] = {}
+        for place in range(first, last):
+            node = falls[place][1]
+            if node not in seen:
+                seen[node] = None
+                yield node
+
+    def place(
+        self, gang: Sequence[tuple[Kind, int]], from_ns: int, until_ns: int
+    ) -> tuple[Spot, ...] | None:
+        """The cards of a gang over [from, until); none: it does not fit.
+
+        O(nodes that change before its end + those it is placed on).
+        """
+        left = {node: self.free(node, from_ns, until_ns) for node in self._changing(until_ns)}
+        spots = []
+        for part, (kind, count) in enumerate(gang):
+            for node, free in self._ascending(left):
+                pods = min(count, self._fit.pods(kind, node, free))
+                if not pods:
+                    continue
+                masks = []
+                for _ in range(pods):
+                    masks.append(self._fit.choose(kind, node, free))
+                    free &= ~masks[-1]
+                left[node] = free
+                spots.append(Spot(part, node, tuple(masks)))
+                count -= pods
+                if not count:
+                    break
+            if count:
+                return None
+        return tuple(spots)
+
+    def _changing(self, until_ns: int) -> list[int]:
+        """At least the nodes that change between the origin and then."""
+        ends = [bisect_left(moments, (until_ns,)) for moments in (self._falls, self._rises)]
+        if sum(ends) >= len(self.nodes):
+            return list(self.nodes)
+        found: dict[int, None] = {}
+        for end, moments in zip(ends, (self._falls, self._rises), strict=True):
+            for _, node in moments[:end]:
+                found[node] = None
+        return list(found)
+
+    def _ascending(self, left: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+        """Nodes with free cards: fewest first, then by number. Lazily.
+
+        `left`: cards of nodes that may differ from what they are at the origin.
+        """
+        known: dict[int, list[int]] = {}
+        for node, mask in left.items():
+            if mask:
+                known.setdefault(mask.bit_count(), []).append(node)
+        frozen = dict(left)
+        for count in sorted({**known, **self._levels}):
+            if not count:
+                continue
+            ours = sorted(known.get(count, ()))
+            place = 0
+            for node in self._levels.get(count, ()):
+                if node in frozen:
+                    continue
+                while place < len(ours) and ours[place] < node:
+                    yield ours[place], frozen[ours[place]]
+                    place += 1
+                yield node, self.nodes[node].masks[0]
+            for node in ours[place:]:
+                yield node, frozen[node]
+
+    def _total(self, kind: Kind) -> Steps:
         """The sum over all nodes of the pods that fit. Made anew: O(steps of all nodes)."""
-        assert size > 0, size
-        total = self._sizes.pop(size, None)
-        if total is None:
-            changes: dict[int, int] = {}
-            for steps in self.nodes.values():
-                before = 0
-                for at_ns, value in zip(steps.times, steps.values, strict=True):
-                    pods = _pods(value, size)
-                    if pods != before:
-                        changes[at_ns] = changes.get(at_ns, 0) + pods - before
-                        before = pods
-            total = Steps.changing(self._origin_ns, 0, changes)
-            if len(self._sizes) >= SIZES_MAX:
-                del self._sizes[next(iter(self._sizes))]
-        self._sizes[size] = total
+        total = self._totals.get(kind)
+        if total is not None:
+            return total
+        pods = self._fit.pods
+        changes: dict[int, int] = {}
+        for node, steps in self.nodes.items():
+            before = 0
+            for at_ns, mask in zip(steps.times, steps.masks, strict=True):
+                count = pods(kind, node, mask)
+                if count != before:
+                    changes[at_ns] = changes.get(at_ns, 0) + count - before
+                    before = count
+        total = Steps.changing(self._origin_ns, 0, changes)
+        if len(self._totals) >= KINDS_MAX:
+            del self._totals[next(iter(self._totals))]
+        self._totals[kind] = total
         return total
 
 
-def _pods(free: int, size: int) -> int:
-    """Pods that fit into the free cards of one node; what is held beyond its cards takes none."""
-    return free // size if free > 0 else 0
+def _change_at(steps: Masks, at_ns: int) -> tuple[int, int]:
+    """Cards that a node gains and loses at a moment; none at the origin."""
+    times = steps.times
+    place = bisect_right(times, at_ns) - 1
+    if place <= 0 or times[place] != at_ns:
+        return 0, 0
+    before, after = steps.masks[place - 1], steps.masks[place]
+    return after & ~before, before & ~after

@@ -2,7 +2,8 @@
 
     RUNNING --tell--> RELEASING --suspended--> SUSPENDED --resume--> ALLOCATED --resumed--> RUNNING
 
-While it stops an attempt holds what it held and counts as leaving. A suspended one rests: it keeps
+It may be warned first, and has its grace to stop in (module `evictions`). While it stops an attempt
+holds what it held and counts as leaving. A suspended one rests: it keeps
 its host memory and its pod slot, and has given back its cards, cpu and all else. So it has another
 shape (`rest_of`) and no mask until it is resumed, on cards of the same node; it may be evicted at
 any time, and its job may then have its pod placed elsewhere at once (`attempts.detach`).
@@ -18,6 +19,7 @@ from ganger.streams.kernel.decide import Cause, say_told
 from ganger.streams.kernel.entities import Job, Pod
 from ganger.streams.kernel.jobs.lifecycle import move_job, move_pod
 from ganger.streams.kernel.nodes import occupancy
+from ganger.streams.kernel.preemption.evictions import grace_ns
 from ganger.streams.kernel.queues import quota, usage
 from ganger.streams.kernel.resources import rest_of
 from ganger.streams.kernel.state import State
@@ -32,7 +34,14 @@ _NO_REASON = Reason.UNKNOWN
 
 
 def may_suspend(job: Job, pod: Pod) -> bool:
-    """Whether an attempt can be told to suspend: it runs on cards, and its job takes it well."""
+    """Whether an attempt can be told to suspend, and has not been warned that it, or worse, will
+    come.
+    """
+    return not pod.notice_until_ns and can_suspend(job, pod)
+
+
+def can_suspend(job: Job, pod: Pod) -> bool:
+    """Whether an attempt runs on cards and its job takes a suspension well."""
     asked = job.request
     return bool(
         pod.phase is _RUNNING
@@ -53,7 +62,8 @@ def tell(state: State, job: Job, pod: Pod, cause: Cause) -> None:
 
     `Pod.for_job` is left to whoever calls. The job must stand in no line.
     """
-    assert may_suspend(job, pod), (job.request.job, pod.index, pod.phase)
+    assert can_suspend(job, pod), (job.request.job, pod.index, pod.phase)
+    grace = grace_ns(state, job, pod)
     if not quota.is_departing(pod):
         quota.depart(state, state.queues[job.queue], pod.shape.charges, 1)
     move_pod(state, job, pod, _RELEASING)
@@ -61,7 +71,8 @@ def tell(state: State, job: Job, pod: Pod, cause: Cause) -> None:
     pod.evict_seq = state.cause
     pod.evict_reason = cause.reason
     pod.suspended_ns = state.now_ns
-    say_told(state, DecisionKind.SUSPEND, job, pod, cause)
+    until_ns = state.now_ns + grace if grace else 0
+    say_told(state, DecisionKind.SUSPEND, job, pod, cause, until_ns)
 
 
 def suspended(state: State, job: Job, pod: Pod, progress_milli: int) -> None:

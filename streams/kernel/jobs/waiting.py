@@ -83,6 +83,7 @@ class Waiting:
         "_jobs",
         "_newcomer",
         "active",
+        "count",
         "failed",
         "growth",
         "limited",
@@ -97,6 +98,7 @@ class Waiting:
         self.lines: dict[int, Line] = {}
         self.active: dict[int, Line] = {}  # lines that have heads
         self.open_count = 0  # groups with jobs that may be offered
+        self.count = 0  # jobs that stand here, offered or not
         self.growth = Growth()
         self._empties = 0  # groups that lost their last job since the last purge
         self._alike: dict[tuple[JobShape, int], Alike] = {}
@@ -113,6 +115,7 @@ class Waiting:
         assert job.key is None, job.seq
         job.key = key
         job.look = look
+        self.count += 1
         if not (self.open_count or self.failed or self.limited):
             self._newcomer = job
             self.open_count = 1
@@ -162,6 +165,7 @@ class Waiting:
 
     def remove(self, job: Job) -> None:
         """Take a job out of its line."""
+        self.count -= 1
         if job is self._newcomer:
             self._newcomer = job.key = None
             self.open_count = 0
@@ -345,10 +349,6 @@ class Waiting:
     def _needs(self, shape: JobShape) -> tuple[Need, ...]:
         return shape.pod_needs if self._by_pod else shape.min_needs
 
-    def has_any(self) -> bool:
-        """Whether any job stands here, offered or not."""
-        return self._newcomer is not None or any(line.count for line in self.lines.values())
-
     def heads(self) -> list[tuple[int, Key, Group | None]]:
         """The first job of each group that has any, offered or not: its queue, its key and the
         group, none for the newcomer. In order of queue and key.
@@ -426,30 +426,96 @@ class Waiting:
 
 
 class TimedWaiting(Waiting):
-    """The lines of a stage whose policy plans with run times: it also knows who came and left."""
+    """The lines of a stage whose policy plans with run times: it also knows who came and left.
 
-    __slots__ = ("_stir", "came", "left")
+    Such a policy asks for groups of look-alikes rarely, if ever. So who comes stands *apart* until
+    somebody does.
+    """
+
+    __slots__ = ("_apart", "_stir", "came", "left")
 
     def __init__(self, jobs: dict[int, Job], by_pod: bool, stir: Callable[[], None]) -> None:
         """`stir`: told when there may be something to do in the next cycle."""
         super().__init__(jobs, by_pod)
         self._stir = stir
+        self._apart: dict[int, Job] = {}  # by seq
         self.came: dict[Key, Job] = {}  # since both were last cleared
         self.left: list[Key] = []  # of those that had come before
 
     def add(self, job: Job, key: Key, look: int) -> None:
         """Put a job in its queue's line. It must stand in none."""
-        super().add(job, key, look)
+        assert job.key is None, job.seq
+        job.key = key
+        job.look = look
+        self.count += 1
+        self.open_count += 1
+        self._apart[job.seq] = job
         self.came[key] = job
         self._stir()
 
     def remove(self, job: Job) -> None:
         """Take a job out of its line."""
         key = job.key
-        super().remove(job)
         assert key is not None, job.seq
+        if self._apart.pop(job.seq, None) is None:
+            super().remove(job)
+        else:
+            job.key = None
+            self.count -= 1
+            self.open_count -= 1
         if self.came.pop(key, None) is None:
             self.left.append(key)
+
+    def _seat_apart(self) -> None:
+        """Let all stand in groups."""
+        for job in self._apart.values():
+            assert job.key is not None, job.seq
+            self.open_count -= 1
+            self._seat(job, job.key, job.look)
+        self._apart.clear()
+
+    # ---- asking: of groups ---------------------------------------------------------------------
+
+    def queues(self) -> list[int]:
+        """See `Waiting.queues`."""
+        self._seat_apart()
+        return super().queues()
+
+    def first(self, queue: int) -> Job | None:
+        """See `Waiting.first`."""
+        self._seat_apart()
+        return super().first(queue)
+
+    def _group_of(self, job: Job) -> Group:
+        self._seat_apart()
+        return super()._group_of(job)
+
+    def heads(self) -> list[tuple[int, Key, Group | None]]:
+        """See `Waiting.heads`."""
+        self._seat_apart()
+        return super().heads()
+
+    def keys(self, queue: int) -> list[Key]:
+        """See `Waiting.keys`."""
+        self._seat_apart()
+        return super().keys(queue)
+
+    def fresh(self) -> list[int]:
+        """See `Waiting.fresh`."""
+        self._seat_apart()
+        return super().fresh()
+
+    def begun(self) -> list[int]:
+        """See `Waiting.begun`."""
+        self._seat_apart()
+        return super().begun()
+
+    def recount_open(self) -> int:
+        """See `Waiting.recount_open`."""
+        self._seat_apart()
+        return super().recount_open()
+
+    # ---- waking --------------------------------------------------------------------------------
 
     def relent(self, queue: int) -> None:
         """`queue` gave something back, or its limits changed."""
@@ -458,7 +524,8 @@ class TimedWaiting(Waiting):
 
     def grow(self, cards_milli: int, cpu: int, memory: int) -> None:
         """Something now has this much free and had less before."""
-        super().grow(cards_milli, cpu, memory)
+        if self.failed or self._cramped:
+            super().grow(cards_milli, cpu, memory)
         self._stir()
 
     def wake_all(self) -> None:

@@ -72,7 +72,7 @@ class NodeIndex:
     def update(self, node: Node) -> None:
         """Move a node to where its numbers say."""
         if node.bucket is not None:
-            self._unlist(node)
+            self._unlist(node, node.bucket)
         if self.changed is not None:
             self.changed.append(node.index)
         kind = node.kind
@@ -84,13 +84,12 @@ class NodeIndex:
                 bucket = kind.buckets[count] = Bucket(count)
             if not bucket.by_cpu:
                 kind.levels |= 1 << count
-            cpu = node.free_cpu if node.free_cpu > 0 else 0
-            memory = node.free_memory if node.free_memory > 0 else 0
-            low = memory << MEMORY_SHIFT | node.index
-            by_cpu = -(cpu << CPU_SHIFT | low)
-            insort(bucket.by_cpu, by_cpu)
+            cpu, memory = node.free_cpu, node.free_memory
+            low = memory << MEMORY_SHIFT | node.index if memory > 0 else node.index
+            key = -(cpu << CPU_SHIFT | low) if cpu > 0 else -low
+            insort(bucket.by_cpu, key)
             insort(bucket.by_memory, -low)
-            node.keys = (by_cpu, -low)
+            node.keys = (key, -low)
             node.bucket = bucket
         if node.shared or node.partial:
             self._list_shared(node, kind)
@@ -98,19 +97,18 @@ class NodeIndex:
     def remove(self, node: Node) -> None:
         """Take a node out of every list."""
         if node.bucket is not None:
-            self._unlist(node)
+            self._unlist(node, node.bucket)
         for entry in node.partial:
             _drop(node.kind.partial, entry)  # type: ignore[union-attr]
         node.partial = ()
 
-    def _unlist(self, node: Node) -> None:
-        bucket = node.bucket
-        assert bucket is not None
-        by_cpu, by_memory = node.keys
-        del bucket.by_cpu[bisect_left(bucket.by_cpu, by_cpu)]
-        del bucket.by_memory[bisect_left(bucket.by_memory, by_memory)]
+    def _unlist(self, node: Node, bucket: Bucket) -> None:
+        key, low = node.keys
+        by_cpu, by_memory = bucket.by_cpu, bucket.by_memory
+        del by_cpu[bisect_left(by_cpu, key)]
+        del by_memory[bisect_left(by_memory, low)]
         node.bucket = None
-        if not bucket.by_cpu:
+        if not by_cpu:
             kind = node.kind
             assert kind is not None
             kind.levels &= ~(1 << bucket.count)

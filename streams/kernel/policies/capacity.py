@@ -18,7 +18,7 @@ from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job, Queue, Taker, Victim
 from ganger.streams.kernel.fairness.capacity import WHOLE, has_more, may_lose, share, share_key
-from ganger.streams.kernel.policies.hooks import Arguments, Hooks
+from ganger.streams.kernel.policies.hooks import Arguments, Hooks, refuse
 from ganger.streams.kernel.queues import quota_tree
 from ganger.streams.kernel.queues.quota import allocated
 from ganger.streams.kernel.queues.quota_tree import Amounts
@@ -38,9 +38,11 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
     reader = Arguments(arguments, where)
     endless = reader.yes("hierarchy", False)
     levels = reader.integer("ancestor_level", 0, 0, LEVELS_MAX)
-    (root,) = reader.names("root", ("root",))[:1]
+    root = reader.name("root", "root")
     reader.close()
-    rule = _Rule(endless, levels if endless else 0, root)
+    if levels and not endless:
+        refuse(f"{where}.ancestor_level", str(levels), "set hierarchy = yes, or remove it")
+    rule = _Rule(endless, levels, root)
     return Hooks(
         queue_order=rule.queue_key,
         allocatable=rule.allocatable,

@@ -205,6 +205,7 @@ def _branches(state: State) -> dict[str, Branch]:
                     amount,
                     allocated(queue, place),
                     firm.get(queue.index, {}).get(place, 0),
+                    queue.capability.get(place),
                 )
                 for place, amount in due[queue.index].items()
             },

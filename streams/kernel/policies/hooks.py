@@ -184,6 +184,15 @@ class Arguments:
             self._refuse(key, text, "give names with commas between them, each once")
         return found
 
+    def name(self, key: str, default: str = "") -> str:
+        """One name."""
+        text = self._take(key)
+        if text is None:
+            return default
+        if not text.strip() or "," in text:
+            self._refuse(key, text, "give one name")
+        return text.strip()
+
     def rest(self, least: int, greatest: int) -> dict[str, int]:
         """Whole numbers by key, of all keys that no call has asked for yet."""
         keys = [key for key in self._texts if key not in self._known]
@@ -203,7 +212,12 @@ class Arguments:
         return self._texts.get(key)
 
     def _refuse(self, key: str, text: str, remedy: str) -> NoReturn:
-        raise PolicyRefused(Reason.ARGUMENT_INVALID, f"{self._where}.{key}", text, remedy)
+        refuse(f"{self._where}.{key}", text, remedy)
+
+
+def refuse(where: str, value: str, remedy: str) -> NoReturn:
+    """Refuse a policy for a value that is not allowed, alone or beside others."""
+    raise PolicyRefused(Reason.ARGUMENT_INVALID, where, value, remedy)
 
 
 _YES = ("yes", "true", "1")

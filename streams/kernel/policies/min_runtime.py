@@ -22,19 +22,18 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
 
 def _least(state: State, job: Job, reclaims: bool) -> int:
     """Least run time in ns of the attempts of a job."""
-    for level in state.queues[job.queue].chain:
-        config = level.config
-        own = config.reclaim_min_runtime_ns if reclaims else config.preempt_min_runtime_ns
-        if own >= 0:
-            return own
-    return state.policy.settings.min_runtime_ns
+    own = state.queues[job.queue].min_runtimes_ns[reclaims]
+    return own if own >= 0 else state.policy.settings.min_runtime_ns
 
 
 def _ends(state: State, job: Job, pod: Pod) -> tuple[int, ...]:
     """0, since spare pods are not protected, then when each protection ends."""
     if not pod.started_ns:
         return ()
-    return (0, *sorted([pod.started_ns + _least(state, job, is_) for is_ in (False, True)]))
+    first, last = _least(state, job, False), _least(state, job, True)
+    if not (first or last):
+        return ()
+    return (0, *sorted((pod.started_ns + first, pod.started_ns + last)))
 
 
 def _after_preempt(state: State, taker: Taker, candidates: list[Victim]) -> list[Victim]:

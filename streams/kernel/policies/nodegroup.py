@@ -28,7 +28,7 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
     `ordered_preference`: whether preferred groups that are named earlier are preferred more.
     """
     reader = Arguments(arguments, where)
-    [label] = reader.names("label", ("node_group",))[:1]
+    label = reader.name("label", "node_group")
     strict = reader.yes("strict", True)
     hierarchy = reader.yes("hierarchy", False)
     ordered = reader.yes("ordered_preference", False)

@@ -16,6 +16,7 @@ from ganger.streams.kernel.policies import (
     capacity,
     cohort,
     compensation,
+    conflicts,
     conformance,
     cooldown,
     drf,
@@ -217,6 +218,7 @@ DURATIONS: dict[str, tuple[int, int, int]] = {
     "tick_max_ns": (0, 0, _DAY_NS),
     "event_id_ns": (600 * _S, 0, _DAY_NS),
     "grace_ns": (0, 0, 30 * _DAY_NS),
+    "release_ns": (0, 0, 30 * _DAY_NS),
     "claim_ns": (300 * _S, _S, 30 * _DAY_NS),
     "stale_ns": (60 * _S, 0, 30 * _DAY_NS),
     "requeue_base_ns": (60 * _S, 0, 30 * _DAY_NS),
@@ -257,18 +259,21 @@ def build(record: PolicyConfigured) -> Policy:
         if action.action in [other.action for other in record.actions[:place]]:
             raise PolicyRefused(Reason.ACTION_UNKNOWN, where, action.action, "name it once")
         _read_action(action, where, numbers, words)
+    conflicts.check(record, numbers, words, settings)
+    named = [action.action for action in record.actions]
     return Policy(
         digest=sha256(policy_facts(record)).digest()[:8],
-        actions=tuple([action.action for action in record.actions]),
+        actions=tuple(named),
         numbers=numbers,
         words=words,
         classes={named.name: named for named in record.priority_classes},
         settings=settings,
         timing=_timing(numbers, words),
         asks_quota="admit.then" in words,
+        admits_all=bool(named) and "enqueue" not in named and "admit.then" not in words,
         is_patient=any(value for key, value in numbers.items() if key.endswith(".patience_ns")),
-        evicts=any(action.action in _HUNTS for action in record.actions),
-        ends_stale=any(action.action == "stale" for action in record.actions),
+        evicts=any(name in _HUNTS for name in named),
+        ends_stale="stale" in named,
         admits_unasked=words.get("enqueue.unasked") == "permit",
         **_combined(tiers, settings),
     )
@@ -422,13 +427,6 @@ def _settings(record: PolicyConfigured) -> Settings:
         promises=reader.yes("promises", False),
     )
     reader.close()
-    if settings.requeue_max_ns < settings.requeue_base_ns:
-        raise PolicyRefused(
-            Reason.ARGUMENT_INVALID,
-            "settings.requeue_max_ns",
-            str(settings.requeue_max_ns),
-            f"give at least requeue_base_ns, {settings.requeue_base_ns}",
-        )
     return settings
 
 

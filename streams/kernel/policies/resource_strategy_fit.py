@@ -9,7 +9,7 @@ from ganger.streams.kernel.entities import Job, Node
 from ganger.streams.kernel.limits import PRIORITY_MAX
 from ganger.streams.kernel.nodes.loads import suitability
 from ganger.streams.kernel.nodes.scores import Lean
-from ganger.streams.kernel.policies.hooks import Arguments, Hooks
+from ganger.streams.kernel.policies.hooks import Arguments, Hooks, refuse
 from ganger.streams.kernel.state import State
 
 NAME = "resource_strategy_fit"
@@ -25,6 +25,9 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
     spread = reader.names("spread")
     weights = reader.rest(0, PRIORITY_MAX)
     reader.close()
+    for name in spread:
+        if name not in weights:
+            refuse(f"{where}.spread", name, f"give {name} a weight, or remove it")
     leans = {
         name: (Lean.LEAST_ALLOCATED if name in spread else Lean.MOST_ALLOCATED, part)
         for name, part in weights.items()

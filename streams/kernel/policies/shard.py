@@ -7,7 +7,7 @@ shard will do.
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job, Node
-from ganger.streams.kernel.policies.hooks import Arguments, Hooks
+from ganger.streams.kernel.policies.hooks import Arguments, Hooks, refuse
 from ganger.streams.kernel.state import State
 
 NAME = "shard"
@@ -24,9 +24,14 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
     reader = Arguments(arguments, where)
     is_hard = reader.choice("mode", "hard", ("hard", "soft")) == "hard"
     names = dict.fromkeys(reader.names("nodes"), True)
-    [label] = reader.names("label", ("",))[:1]
-    [value] = reader.names("value", ("",))[:1]
+    label = reader.name("label")
+    value = reader.name("value")
     reader.close()
+    for key, given, other in (("label", label, "value"), ("value", value, "label")):
+        if given and not (label and value):
+            refuse(f"{where}.{key}", given, f"give {other} too, or remove it")
+    if not (names or label):
+        refuse(f"{where}.nodes", "", "name the nodes of the shard, or their label and its value")
 
     def is_inside(node: Node) -> bool:
         if label and node.labels.get(label) == value:

@@ -27,7 +27,7 @@ _SCORE = 100_000_000
 def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
     """`label`: the key of the label that names a node's zone, `revocable_zone` unless said."""
     reader = Arguments(arguments, where)
-    [label] = reader.names("label", ("revocable_zone",))[:1]
+    label = reader.name("label", "revocable_zone")
     reader.close()
 
     def zone_of(node: Node) -> str:

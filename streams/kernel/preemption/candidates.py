@@ -59,6 +59,7 @@ class Hunt:
     lost_max_ns: int = 0  # unsaved run time that a victim may lose; 0: any
     evictions_max: int = -1  # who was begun anew more often is nobody's victim; -1: any number
     by_priority: bool = True  # within a queue from lower priority alone, whatever vetoes say
+    is_inside: bool = False  # a job's pods from its own of roles that come later
 
 
 def hunt_of(policy: Policy, rule: str, reason: Reason, *, is_across: bool) -> Hunt:

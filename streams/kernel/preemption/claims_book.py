@@ -59,10 +59,13 @@ def make(
     return claim
 
 
-def give_up(state: State, job: Job, reason: Reason) -> None:
+def give_up(
+    state: State, job: Job, reason: Reason, numbers: tuple[int, int, int] | None = None
+) -> None:
     """The claim of a job ends unmet: what it held is offered to all. Its job must be lined up.
 
-    Attempts that have only been warned stay.
+    Attempts that have only been warned stay, unless their node is drained. `numbers`: asked, free
+    and limit of the reason; else those of the claim.
     """
     claim = take(state, job)
     if job.flavors and not job.pods:  # quota goes with a place, or is asked for anew
@@ -71,14 +74,14 @@ def give_up(state: State, job: Job, reason: Reason) -> None:
         other = state.jobs.get(seq)
         pod = other.pods.get(index) if other is not None and other.pods else None
         if other is not None and pod is not None and pod.attempt == attempt:
-            if pod.notice_until_ns:
-                _spare(state, other, pod)
+            if pod.notice_until_ns and pod.evict_reason is not Reason.NODE_DRAINED:
+                spare(state, other, pod)
     for index in _nodes(claim):
         occupancy.offer(state, state.nodes[index])
-    _say(state, DecisionKind.UNCLAIM, job, claim, reason)
+    _say(state, DecisionKind.UNCLAIM, job, claim, reason, numbers=numbers)
 
 
-def _spare(state: State, job: Job, pod: Pod) -> None:
+def spare(state: State, job: Job, pod: Pod) -> None:
     """Take a notice back: the attempt stays."""
     quota.depart(state, state.queues[job.queue], pod.shape.charges, -1)
     pod.notice_until_ns = 0
@@ -243,9 +246,11 @@ def _say(
     reason: Reason,
     entry: ClaimEntry | None = None,
     rule: str = "",
+    numbers: tuple[int, int, int] | None = None,
 ) -> None:
     """CLAIM of one pod, which has no number yet; UNCLAIM of all (`entry` none)."""
-    numbers = len(claim.victims), 0, claim.until_ns - claim.since_ns
+    if numbers is None:
+        numbers = len(claim.victims), 0, claim.until_ns - claim.since_ns
     decision = of_job(state, kind, job.request.job, reason, *numbers, tier=Tier.MAIN)
     if entry is not None:
         decision.role = job.shape.roles[entry.role].name

@@ -4,6 +4,10 @@ Pod by pod the nodes that suit are walked, the best first for `preempt`, in thei
 `reclaim`. On a node the vetoes judge its candidates together, and of those they let go the last in
 order leave, one by one, until the pod fits there and its queue may have it; if it never does, they
 stay. What was found for a job counts only if the job is then pipelined, minimum and all.
+
+Inside a job (Volcano's second phase of `preempt`) victims are its own pods beyond its minimums, of
+roles that rules place after the one that asks. There each pod that finds a place counts by itself,
+and the first that finds none ends the walk.
 """
 
 from ganger.schemas.enums import Phase, Tri
@@ -31,7 +35,7 @@ def solve(state: State, taker: Taker, hunt: Hunt, pool: Pool, place: Place) -> S
     state.indexes.placing = []
     try:
         walk.run()
-        if not walk.is_pipelined():
+        if not (hunt.is_inside or walk.is_pipelined()):
             return None
         if walk.victims and not may_evict(state, taker.job):
             return None
@@ -61,9 +65,11 @@ class _Walk:
             if job.shape.shapes[role].is_empty or job.shape.roles[role].preempts is _NO:
                 continue
             for _ in range(job.roles[role].pending()):
-                if not is_starving(state, job):
+                if not (self._hunt.is_inside or is_starving(state, job)):
                     return
                 if not (self._has_right(role) and self._seat_somewhere(role)):
+                    if self._hunt.is_inside:
+                        return
                     break  # nor would another like it
 
     def is_pipelined(self) -> bool:
@@ -84,10 +90,14 @@ class _Walk:
         return placed
 
     def _role_key(self, role: int) -> tuple[int, ...]:
+        return (*self._order(role), role)
+
+    def _order(self, role: int) -> tuple[int, ...]:
+        """Place of a role of the job by the rules; equal for roles that they do not tell apart."""
         key: tuple[int, ...] = ()
         for hook in self._state.policy.task_order:
             key += hook(self._state, self._job, role)
-        return (*key, role)
+        return key
 
     def _has_right(self, role: int) -> bool:
         """Whether the queue may take from others for one more pod of a role."""
@@ -163,12 +173,16 @@ class _Walk:
         spec = job.shape.roles[pod.index % len(job.roles)]
         if _NO in (spec.preemptable, job.request.preemptable) or job.ending is not Phase.UNKNOWN:
             return False
-        if pod.protected_until_ns > self._state.clock_ns or job is self._job:
+        if pod.protected_until_ns > self._state.clock_ns:
+            return False
+        if (job is self._job) is not self._hunt.is_inside:
             return False
         if not may_lose(self._hunt, pod, self._state.clock_ns):
             return False
         if pod.allocated_seq == self._state.cause:  # placed in this very cycle
             return False
+        if self._hunt.is_inside:
+            return self._order(role) < self._order(pod.index % len(job.roles))
         if not self._hunt.is_across:
             return job.queue == self._job.queue
         levels = self._state.queues[job.queue].chain
@@ -184,6 +198,7 @@ class _Walk:
         for seq, of_job in pods.items():
             job = self._state.jobs[seq]
             alone = sum(standing(job, lifted)) - sum([role.succeeded for role in job.roles]) == 1
+            alone = alone and not self._hunt.is_inside
             for pod in of_job if alone else surplus(job, of_job, lifted):
                 spare[_identity(pod)] = True
         return [victim for victim in victims if _identity(victim.pod) in spare]

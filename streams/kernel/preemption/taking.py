@@ -16,7 +16,7 @@ from ganger.streams.kernel.jobs.waiting import Waiting
 from ganger.streams.kernel.nodes.statement import Place, Statement
 from ganger.streams.kernel.preemption import claims_book
 from ganger.streams.kernel.preemption.candidates import Hunt, Pool, Solution, is_starving, pool_of
-from ganger.streams.kernel.preemption.evictions import evict_for, grace_ns, warn
+from ganger.streams.kernel.preemption.evictions import leave_ns, tell_to_leave
 from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.queues.quota_tree import dues
 from ganger.streams.kernel.resources import CARDS
@@ -95,8 +95,11 @@ class Takers:
                 yield taker
 
     def pass_over(self) -> None:
-        """The latest taker found nobody: nor will its look-alikes, none of which goes before it."""
-        self._current.close()
+        """The latest taker found nobody: nor will its look-alikes, none of which goes before it.
+        One that looked among its own pods says nothing of others.
+        """
+        if not self._hunt.is_inside:
+            self._current.close()
         self._tries[self._queue] -= 1
 
     def reorder(self) -> None:
@@ -131,6 +134,9 @@ class Takers:
             state.indexes.placing = []  # what was tried before is no more
             if hunt.patience_ns and self._is_early(job):
                 line.close()  # nor may its look-alikes pass it
+                continue
+            if hunt.is_inside and not (job.pods and len(job.roles) > 1):
+                line.close()  # nor have its look-alikes whom they could take from
                 continue
             taker = Taker(job, needed(job))
             has_no_right = hunt.is_across and any(
@@ -287,7 +293,7 @@ def _evict(state: State, hunt: Hunt, job: Job, solution: Solution) -> int:
     shapes = job.shape.shapes
     asked = sum([shapes[entry.role].cards_milli for entry in solution.entries])
     free = max(0, state.total[CARDS] - state.used[CARDS])
-    grace = 0
+    longest_ns = 0
     for order, victim in enumerate(solution.victims, 1):
         cause = Cause(
             hunt.reason,
@@ -300,10 +306,6 @@ def _evict(state: State, hunt: Hunt, job: Job, solution: Solution) -> int:
             order,
             solution.considered,
         )
-        wait = grace_ns(state, victim.job, victim.pod)
-        grace = max(grace, wait)
-        if wait:
-            warn(state, victim.job, victim.pod, cause, state.now_ns + wait)
-        else:
-            evict_for(state, victim.job, victim.pod, cause)
-    return max(settings.claim_ns, grace + settings.start_timeout_ns)
+        longest_ns = max(longest_ns, leave_ns(state, victim.job, victim.pod))
+        tell_to_leave(state, victim.job, victim.pod, cause)
+    return max(settings.claim_ns, longest_ns + settings.start_timeout_ns)

@@ -32,9 +32,10 @@ Charges = tuple[tuple[int, int], ...]
 
 def charge(state: State, queue: Queue, charges: Charges, count: int) -> None:
     """`count` pods of a request begin (or, negative, end) to hold what they ask."""
-    for used in queue.used_up:
-        for place, amount in charges:
-            used[place] += amount * count
+    for place, amount in charges:
+        amount *= count
+        for used in queue.used_up:
+            used[place] += amount
     indexes = state.indexes
     indexes.gate_grew = True  # also when more is used: see `idle_left`
     indexes.idle_left = None
@@ -78,12 +79,11 @@ def allocated(queue: Queue, place: int) -> int:
 def rank(state: State, job: Job) -> None:
     """The queue has a job of this priority: see `Indexes.least_priority`."""
     priority, queue = job.priority, job.queue
-    least = state.indexes.least_priority
-    if priority <= least.get(queue, priority):
-        least[queue] = priority
-    most = state.indexes.most_priority
-    if priority >= most.get(queue, priority):
-        most[queue] = priority
+    indexes = state.indexes
+    if priority < indexes.least_priority.setdefault(queue, priority):
+        indexes.least_priority[queue] = priority
+    elif priority > indexes.most_priority.setdefault(queue, priority):
+        indexes.most_priority[queue] = priority
 
 
 def claim(state: State, job: Job) -> None:
@@ -252,7 +252,16 @@ def relink(state: State) -> None:
                 if limit.resource not in SUBMISSION_LIMITS
             ]
         )
+        queue.min_runtimes_ns = (
+            _nearest([level.config.preempt_min_runtime_ns for level in chain]),
+            _nearest([level.config.reclaim_min_runtime_ns for level in chain]),
+        )
         queue.weight_scale = common.get(queue.parent, 1) // max(1, queue.config.weight)
+
+
+def _nearest(values: list[int]) -> int:
+    """The first that says something, going up the tree; -1: none does."""
+    return next((value for value in values if value >= 0), -1)
 
 
 def weighted_share(state: State, queue: Queue, admits: bool = False) -> int:

@@ -224,12 +224,14 @@ def test_a_warning_comes_first_and_is_taken_back_when_the_claim_goes() -> None:
     assert copy.digest == cell.digest
 
 
-def test_the_own_grace_of_a_job_goes_before_the_policy_s() -> None:
+def test_the_own_notice_of_a_job_goes_before_the_policy_s() -> None:
     cell = cell_of(grace_ns="30s")
-    put(cell, "low", role(replicas=4, minimum=0, cards=1), grace_ns=0)
+    put(cell, "low", role(replicas=4, minimum=0, cards=1), notice_ns=7 * SECOND)
     start(cell)
     put(cell, "high", priority=9)
-    assert evicted(cell.tick()) == [("low", 3)]
+    (notice,) = [one for one in cell.tick() if one.kind is K.NOTICE]
+    assert notice.until_ns == cell.now_ns + 7 * SECOND
+    assert evicted(cell.tick(7)) == [("low", 3)]
 
 
 def test_a_right_that_is_spent_returns_with_progress() -> None:

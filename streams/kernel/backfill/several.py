@@ -1,0 +1,210 @@
+"""Several reservations at a time on several nodes: what all policies that make them have in common.
+
+The plain meaning of a reservation: the first moment, from now on, at which the job would be placed
+if what runs ended as expected, on cards that are free for its whole estimate beside all that is
+reserved before it; these very cards are held for it.
+
+Where a job asks for cards alone that moment and the cards are asked of an index (`prospect`); any
+other job is placed, at the moments that the index leaves.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ganger.schemas.enums import DecisionKind
+from ganger.streams.kernel.backfill import bookings, estimates
+from ganger.streams.kernel.backfill.bookings import Room
+from ganger.streams.kernel.backfill.estimates import Estimate
+from ganger.streams.kernel.backfill.futures import Futures
+from ganger.streams.kernel.backfill.prospect import Held, Prospect, by_node
+from ganger.streams.kernel.decide import Foreseen
+from ganger.streams.kernel.entities import ClaimEntry, Job
+from ganger.streams.kernel.horizon.steps import FOREVER
+from ganger.streams.kernel.jobs.waiting import GROWING
+from ganger.streams.kernel.resources import CARD_MILLI, CARDS, Shape
+from ganger.streams.kernel.settings import Timing
+from ganger.streams.kernel.state import Refusal, State
+
+Gang = list[tuple[Shape, int]]
+"""Kind and count of the pods of each role that has any to place."""
+
+
+class Seats(Protocol):
+    """Tries placements, and starts jobs on cards that are known."""
+
+    def place(self, job: Job, run_ns: int, claims: bool = False) -> Refusal | None:
+        """Place a job that is to run so long; why not. `claims`: cards that are due are free."""
+        ...
+
+    def undo(self) -> None:
+        """Place nothing."""
+        ...
+
+    def take(
+        self,
+        job: Job,
+        kind: DecisionKind,
+        foreseen: Foreseen,
+        claims: bool = False,
+        run_ns: int = 0,
+    ) -> None:
+        """Start the job that is placed now; `run_ns`: it counts as to run so long."""
+        ...
+
+    def within(self, job: Job, held: Held) -> tuple[ClaimEntry, ...] | None:
+        """Where a job would be placed beside all that is held then; none: it would not fit.
+
+        `held`: from when until when.
+        """
+        ...
+
+    def start_at(
+        self,
+        job: Job,
+        places: Sequence[ClaimEntry],
+        kind: DecisionKind,
+        foreseen: Foreseen,
+        run_ns: int,
+    ) -> bool:
+        """Start a job there, if nothing keeps it; on cards whose holders are due when they are
+        gone. `run_ns`: as above.
+        """
+        ...
+
+
+class Several:
+    """One pass."""
+
+    __slots__ = ("_futures", "_hand", "_left", "_state", "_timing")
+
+    def __init__(self, state: State, futures: Futures, timing: Timing, hand: Seats) -> None:
+        self._state = state
+        self._futures = futures
+        self._timing = timing
+        self._hand = hand
+        self._left = timing.scan_max  # placements that may be tried yet
+
+    def _prospect(self) -> tuple[Prospect, list[int]]:
+        """What is expected of the nodes, and whose bookings were displaced by what has happened."""
+        state, futures = self._state, self._futures
+        prospect = futures.prospect
+        if prospect is not None and prospect.knows(state):
+            displaced = prospect.catch_up(state, list(futures.touched))
+            futures.touched.clear()
+            if displaced is not None:
+                return prospect, displaced
+        futures.prospect = prospect = Prospect(state)
+        futures.touched.clear()
+        return prospect, self._restore(prospect)
+
+    def _restore(self, prospect: Prospect) -> list[int]:
+        """Book anew what is booked; who has no cards there any more. First by start, so that cards
+        are found wherever counts have promised them.
+        """
+        raise NotImplementedError
+
+    # ---- finding --------------------------------------------------------------------------------
+
+    def _find(
+        self,
+        prospect: Prospect,
+        job: Job,
+        duration_ns: int,
+        not_before_ns: int,
+        before_ns: int = FOREVER,
+    ) -> Held | None:
+        """The first start of a job within a time, and its cards; none: there is none.
+
+        Args:
+            prospect: of the nodes, with nothing booked for the job.
+            job: one that waits.
+            duration_ns: at least 1; `FOREVER` where no end is known.
+            not_before_ns: from now on.
+            before_ns: only an earlier start is of use.
+        """
+        gang = gang_of(self._state, job)
+        if gang is not None:
+            opening = prospect.rooms.earliest(gang, duration_ns, not_before_ns, before_ns)
+            if opening is None:
+                return None
+            roles = [place for place, role in enumerate(job.roles) if role.pending()]
+            places = tuple(
+                ClaimEntry(roles[spot.part], spot.node, mask)
+                for spot in opening.spots
+                for mask in spot.masks
+            )
+            start_ns = opening.start_ns
+            return Held(start_ns, min(start_ns + duration_ns, FOREVER), places)
+        bounds = bounds_of(job)
+        for start_ns in prospect.rooms.starts(bounds, duration_ns, not_before_ns, before_ns):
+            if not self._left:
+                return None
+            self._left -= 1
+            held = Held(start_ns, min(start_ns + duration_ns, FOREVER), ())
+            found = self._hand.within(job, held)
+            if found is not None:
+                return held._replace(places=found)
+        return None
+
+    def _say(self, prospect: Prospect, job: Job, held: Held) -> None:
+        """Say what is reserved for a job, node by node."""
+        state = self._state
+        masks = by_node(held.places)
+        entries = tuple((node, mask.bit_count()) for node, mask in masks.items())
+        cards = sum(count for _, count in entries)
+        rooms = prospect.rooms.nodes
+        then = cards + sum(rooms[node].at(held.start_ns).bit_count() for node in masks)
+        room = Room(self._free(), then)
+        bookings.reserve(
+            state,
+            job,
+            held.start_ns,
+            cards,
+            self._estimate(job, held),
+            room,
+            entries,
+            held.places,
+        )
+
+    def _estimate(self, job: Job, held: Held) -> Estimate:
+        """What is expected of a job, as long as it is booked."""
+        duration_ns = 0 if held.until_ns >= FOREVER else held.until_ns - held.start_ns
+        return estimates.of_run(self._state, job)._replace(ns=duration_ns)
+
+    def _free(self) -> int:
+        """Cards that nobody holds."""
+        state = self._state
+        return max(0, state.total[CARDS] - state.used[CARDS]) // CARD_MILLI
+
+
+def gang_of(state: State, job: Job) -> Gang | None:
+    """What a job asks for, if it asks for cards alone, and for all pods at once; else none."""
+    shape = job.shape
+    if shape.is_guided or job.avoid or not state.policy.is_plain:
+        return None
+    if shape.is_labelled and state.shapes.averse_count:
+        return None
+    if shape.fresh_total < sum(role.replicas for role in job.roles):
+        return None
+    gang = []
+    for role, one in zip(job.roles, shape.shapes, strict=True):
+        if not one.cards or one.cpu or one.memory or one.extra:
+            return None
+        if role.pending():
+            gang.append((one, role.pending()))
+    return gang or None
+
+
+def bounds_of(job: Job) -> Gang:
+    """What any start of a job takes at least, of whole cards."""
+    needs = job.shape.fresh_needs
+    return [
+        (one, need) for one, need in zip(job.shape.shapes, needs, strict=True) if one.cards and need
+    ]
+
+
+def is_bookable(job: Job) -> bool:
+    """Whether cards may be held for a job: not for one that runs and only grows, nor for shares of
+    cards, which start as soon as they fit beside what is held.
+    """
+    return job.look != GROWING and not any(one.card_milli for one in job.shape.shapes)
