@@ -17,6 +17,9 @@ from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Tier
 from ganger.schemas.records import CardSpan
 
+_Spot = tuple[str, str, tuple[CardSpan, ...]]
+"""What tells the reservations of one job, or request, apart: role, node and cards, if known."""
+
 RECTS_MAX = 4000
 """Bars and outlines, legend and frame left aside."""
 
@@ -66,7 +69,7 @@ class Chart:
             self._nodes.append((name, spec.cards))
             self._row_count += spec.cards
         self._bars: list[Bar] = []
-        self._booked: dict[str, dict[tuple[str, str], Decision]] = {}  # job -> by role and node
+        self._booked: dict[str, dict[_Spot, Decision]] = {}  # by job, or request
 
     def ran(self, stretch: Stretch) -> None:
         """A pod ran for a time."""
@@ -83,10 +86,10 @@ class Chart:
         """
         for decision in decisions:
             if decision.kind is _RESERVE:
-                booked = self._booked.setdefault(decision.job, {})
+                booked = self._booked.setdefault(decision.job or decision.rule, {})
                 if booked and next(iter(booked.values())).cause_seq != decision.cause_seq:
                     booked.clear()
-                booked[decision.role, decision.node] = decision
+                booked[decision.role, decision.node, decision.cards] = decision
 
     def svg(self, from_ns: int, to_ns: int) -> str:
         """The drawing of the time between two moments; times are marked from the first on."""
@@ -107,7 +110,7 @@ class Chart:
         row, or from the first of all, as high as it is wide.
         """
         for job, booked in self._booked.items():
-            for (_, node), said in booked.items():
+            for (_, node, _), said in booked.items():
                 cards = said.cards
                 if not cards and said.asked:
                     cards = (CardSpan(0, min(self._row_count, -(-said.asked // 1000))),)

@@ -14,7 +14,9 @@ counts as gone, so does one that was told to end, and lost or closed nodes count
 It also holds evictions against the protection that a pod was given when it was placed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -51,6 +53,14 @@ _NODE_FACTS = frozenset((NodeChanged, NodeReturned))
 _FACTS = _NODE_FACTS.union((*_ENDS, PodStarted, PodSuspended, JobUpdateRequested))
 _CARD_MILLI = 1000
 
+_times_of = attrgetter("estimate_ns", "start_ns")
+_NO_TIMES = (0, 0)
+
+
+def _plans(decisions: Iterable[Decision]) -> Iterator[bool]:
+    """Of each whether it plans with time. Those before the first of them promised nothing."""
+    return map(_NO_TIMES.__ne__, map(_times_of, decisions))
+
 
 class Violation(Struct, frozen=True):
     """A promise that was broken.
@@ -58,11 +68,13 @@ class Violation(Struct, frozen=True):
     Attributes:
         seq: cause of the decision that broke it.
         index: of that decision.
-        job: to whom it was made.
+        job: to whom it was made; where `node` is named, the reservation by request.
         by: who was placed, or served, instead.
         promised_ns: when the reservation was to begin, or until when the pod was protected.
         until_ns: when the job in the gap should end by its estimate; 0 for an eviction.
         lacking_milli: milli-cards that are not there for the reservation; 0 for an eviction.
+        node: where somebody was placed whom a reservation by request kept out.
+        begin_ns: when that was.
     """
 
     seq: int
@@ -72,6 +84,8 @@ class Violation(Struct, frozen=True):
     promised_ns: int
     until_ns: int
     lacking_milli: int
+    node: str = ""
+    begin_ns: int = 0
 
 
 class _Held(Struct):
@@ -120,19 +134,17 @@ class PromiseCheck:
         self._attempts: dict[str, dict[_AttemptKey, None]] = {}  # keys of `_held` by job
         self._booked: dict[str, _Bookings] = {}  # by job
 
-    def check(self, record: Record, decisions: Sequence[Decision]) -> None:
-        """A record, and all that it led to."""
-        if record.__class__ in (_FACTS if self._is_active else _NODE_FACTS):
-            self._learn(record)
-        if decisions and (self._is_active or self._begins(decisions)):
-            self._take(decisions)
-
-    def _begins(self, decisions: Sequence[Decision]) -> bool:
-        """Whether one of the decisions plans with time: those before it promised nothing."""
-        for decision in decisions:
-            if decision.estimate_ns or decision.kind is _RESERVE:
-                return True
-        return False
+    def check(self, records: Sequence[Record], decided: Sequence[Sequence[Decision]]) -> None:
+        """Records, and all that each led to."""
+        if not self._is_active:
+            planned = any(_plans(chain.from_iterable(decided)))
+            if not planned and _NODE_FACTS.isdisjoint(map(type, records)):
+                return
+        for record, decisions in zip(records, decided, strict=True):
+            if record.__class__ in (_FACTS if self._is_active else _NODE_FACTS):
+                self._learn(record)
+            if decisions and (self._is_active or any(_plans(decisions))):
+                self._take(decisions)
 
     def _learn(self, record: Record) -> None:
         """A fact that changes who holds what."""
@@ -173,7 +185,7 @@ class PromiseCheck:
                 self._booked.pop(decision.job, None)
                 if kind is _BACKFILL and decision.reason not in _YIELDS:
                     fills.setdefault(decision.job, decision)
-            elif kind is _RESERVE:
+            elif kind is _RESERVE and decision.job:  # else it was asked for, see module `windows`
                 self._is_active = True
                 self._book(decision, renewed, late if fills else None)
             elif kind is _UNRESERVE:

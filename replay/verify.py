@@ -5,12 +5,13 @@ with the one at the same place of the decisions stream. Three things are added. 
 ledger's last group may be missing at the end, since a process can be killed between the two
 writes; they are counted apart and the next start publishes them. What a live writer adds
 meanwhile is left out of account. And what the decisions promised is held against what they did
-(module `promises`): a promise that was broken counts as a mismatch, too.
+(modules `promises`, `windows`): a promise that was broken counts as a mismatch, too.
 
 Nothing but the two streams is read: no snapshot, no table.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from time import process_time
 
 from msgspec import Struct
@@ -23,9 +24,10 @@ from ganger.replay.reader import (
     paused_collector,
     tell_nobody,
 )
+from ganger.replay.windows import WindowCheck
 from ganger.schemas.codec import decode_decision
-from ganger.schemas.decisions import Decision
 from ganger.schemas.encoding import decision_payloads
+from ganger.schemas.records import ReservationRequested
 from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.step import step
 from ganger.streams.log.layout import LogIdentity, Stream, extend_chain
@@ -90,7 +92,7 @@ def verify(
     # In this order, so that a live writer can only add decisions whose cause is not looked at.
     end = ledger.end()
     comparison = _Comparison(streams.decisions)
-    promises = PromiseCheck()
+    promises, windows = PromiseCheck(), WindowCheck()
     is_hashed = isinstance(ledger, HashKeeper)
     record_hash = LogIdentity(
         Stream.LEDGER, ledger.cell, ledger.fingerprint, ledger.arguments
@@ -99,28 +101,35 @@ def verify(
         for seq, payloads in ledger.read_groups(0, end):
             if not is_hashed:
                 record_hash = extend_chain(record_hash, payloads)
-            computed: list[Decision] = []
-            for record in read_records(seq, payloads):
-                decisions = step(state, seq, record)
-                promises.check(record, decisions)
-                computed += decisions
+            records = read_records(seq, payloads)
+            is_kept = windows.is_active or ReservationRequested in map(type, records)
+            decided = []
+            for record in records:
+                decided.append(step(state, seq, record))
+                if is_kept:
+                    windows.check(state, record, decided[-1])
                 seq += 1
+            promises.check(records, decided)
             is_open = seq == end or (settled_seq is not None and seq > settled_seq)
-            comparison.check(decision_payloads(computed), is_open)
+            comparison.check(decision_payloads(list(chain.from_iterable(decided))), is_open)
             on_progress(len(payloads))
     comparison.finish(end, ledger.end())
     return Verification(
         records=end,
         decisions=comparison.position,
-        mismatches=comparison.mismatches + promises.violations,
+        mismatches=comparison.mismatches + promises.violations + windows.violations,
         first_mismatch=comparison.first,
         unpublished=comparison.unpublished,
         digest=seal(state),
         chain=state.chain,
         record_hash=ledger.chain_at(end) if isinstance(ledger, HashKeeper) else record_hash,
         cpu_seconds=process_time() - begin_seconds,
-        violations=promises.violations,
-        first_violation=promises.first,
+        violations=promises.violations + windows.violations,
+        first_violation=min(
+            [one.first for one in (promises, windows) if one.first is not None],
+            key=lambda one: (one.seq, one.index),
+            default=None,
+        ),
     )
 
 

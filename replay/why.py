@@ -28,8 +28,11 @@ from ganger.streams.checkpoint import SnapshotStore
 from ganger.streams.kernel.backfill.outlooks import Outlook, outlook
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.explain import Explanation, Finding, explain
+from ganger.streams.kernel.preemption.spared import Spared, spared
 from ganger.streams.kernel.resources import PODS
 from ganger.streams.kernel.state import State
+
+_NOTICE = DecisionKind.NOTICE
 
 _PHASES = {
     Reason.ALL_PODS_SUCCEEDED: Phase.SUCCEEDED,
@@ -68,6 +71,7 @@ class Answer(Struct, frozen=True):
         failures: attempts that failed since then, in order.
         started_ns: when its first attempt was reported running; none if none was.
         ended_ns: when it reached its terminal phase; none if it has not.
+        others: who stayed when it last had to leave for another job, and why.
     """
 
     job: str
@@ -82,6 +86,7 @@ class Answer(Struct, frozen=True):
     failures: tuple[Failure, ...]
     started_ns: int | None
     ended_ns: int | None
+    others: tuple[Spared, ...] = ()
 
 
 def why(
@@ -136,7 +141,27 @@ def why(
         failures=_failures(submission, life),
         started_ns=next(starts, None),
         ended_ns=None if finish is None else finish.time_ns,
+        others=_others(streams, decisions, snapshots, on_progress),
     )
+
+
+def _others(
+    streams: Streams,
+    decisions: tuple[Decision, ...],
+    snapshots: SnapshotStore | None,
+    on_progress: Progress,
+) -> tuple[Spared, ...]:
+    """Whom the taker of the job's last eviction left alone: from the state right after it was said
+    first, when the taker has its claim and those who leave for it have not left.
+    """
+    told = [d for d in decisions if d.for_job and d.kind in (DecisionKind.EVICT, _NOTICE)]
+    if not told:
+        return ()
+    last = told[-1]
+    first = next(d for d in told if (d.pod, d.attempt) == (last.pod, last.attempt))
+    state = state_at(streams, first.cause_seq + 1, snapshots, on_progress)
+    taker = state.job_by_key.get(first.for_job)
+    return () if taker is None else spared(state, state.jobs[taker])
 
 
 def _is_repeated(event: Record | Decision, submission: Entry | None) -> bool:

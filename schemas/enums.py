@@ -32,8 +32,8 @@ class DecisionKind(IntEnum):
     ADMIT = 1  # a job that waits may be placed from now on
     ALLOCATE = 2  # start this attempt of a pod on these cards, placed in turn
     BACKFILL = 3  # the same, placed in a gap or without resources; first to yield
-    EVICT = 4  # end this attempt and report its release
-    SUSPEND = 5
+    EVICT = 4  # end this attempt, by `until_ns` where it is set, and report its release
+    SUSPEND = 5  # let it stop, by `until_ns` where it is set, and report that
     RESUME = 6
     RESERVE = 7
     REJECT = 8  # a request was refused; nothing changed
@@ -42,7 +42,7 @@ class DecisionKind(IntEnum):
     CLAIM = 11  # this pod will start on these cards once those who hold them have left
     UNCLAIM = 12  # the claim is given up; its cards are free for all
     REQUEUE = 13  # a job goes back and waits until `until_ns`
-    NOTICE = 14  # this attempt will be told to end at `until_ns`; save what was done
+    NOTICE = 14  # this attempt will be told to end, or to stop, at `until_ns`; save what was done
     TUNE = 15  # a controller moved one of its numbers
     MOVE = 16  # the attempt ends here and its pod starts elsewhere in the same cycle
     UNRESERVE = 17  # a reservation is given up: started, cancelled or overtaken

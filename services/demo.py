@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 from types import FrameType
+from typing import Protocol
 
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, QueueState
@@ -46,11 +47,46 @@ _GANGER = (sys.executable, "-c", "from ganger.services.cli import main; main()")
 _STOP_SECONDS = 20.0
 _KAFKA_SECONDS = 300.0  # the first start may fetch Kafka's jars
 _LOG_LINES = 20
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_INTERRUPTED = 130
 _PLACES = (DecisionKind.ALLOCATE, DecisionKind.BACKFILL)
 
 
 class DemoFailed(Exception):
     """A step of the demo did not do what it should."""
+
+
+class Checked(Protocol):
+    """Something without which the demo cannot go on."""
+
+    def check(self) -> None:
+        """Raise if it cannot."""
+
+
+class Interruption:
+    """A wish to end, by signal. The exception that it raises wherever the demo is just then may be
+    lost in a library's C code, or come out of it as another one; so it is also kept.
+
+    Attributes:
+        has_come: whether there was one.
+    """
+
+    def __init__(self) -> None:
+        """Listen from now on."""
+        self.has_come = False
+        for number in _SIGNALS:
+            signal.signal(number, self._come)
+
+    def check(self) -> None:
+        """Raise if it has come."""
+        if self.has_come:
+            raise KeyboardInterrupt
+
+    def _come(self, number: int, frame: FrameType | None) -> None:
+        for other in _SIGNALS:
+            signal.signal(other, signal.SIG_IGN)  # what was started is being stopped
+        self.has_come = True
+        raise KeyboardInterrupt
 
 
 class Steps:
@@ -135,17 +171,17 @@ def queue_of(name: str, weight: int, cards_max: int | None = None) -> QueueConfi
     )
 
 
-def check(children: Sequence[Child]) -> None:
-    """Raise if a process has ended by itself."""
-    for child in children:
-        child.check()
+def check(needed: Sequence[Checked]) -> None:
+    """Raise if the demo cannot go on."""
+    for one in needed:
+        one.check()
 
 
-def configure(settings: KafkaSettings, children: Sequence[Child]) -> None:
+def configure(settings: KafkaSettings, needed: Sequence[Checked]) -> None:
     """Set policy and queues, and wait until they are in force: jobs travel another way.
 
     Raises:
-        DemoFailed: one was refused.
+        DemoFailed: one was refused, or a process has ended.
         Unanswered: no worker took them in time.
     """
     with Answers(settings, CELL, "demo") as answers:
@@ -155,7 +191,7 @@ def configure(settings: KafkaSettings, children: Sequence[Child]) -> None:
                 producer.configure_queue(queue_of("research", 3)),
                 producer.configure_queue(queue_of("batch", 1, cards_max=96)),
             ]
-        found = answers.wait(sent, PATIENCE_SECONDS, partial(check, children))
+        found = answers.wait(sent, PATIENCE_SECONDS, partial(check, needed))
         for answer in found.values():
             if answer.refusal is not None:
                 raise DemoFailed(f"seq {answer.seq} was refused: {answer.refusal.reason.name}")
@@ -206,7 +242,7 @@ def show(decisions: list[Decision]) -> Iterator[str]:
 
 
 def follow(
-    decisions: Decisions, jobs: Sequence[JobSpec], children: Sequence[Child], steps: Steps
+    decisions: Decisions, jobs: Sequence[JobSpec], needed: Sequence[Checked], steps: Steps
 ) -> None:
     """Show decisions until every job has ended.
 
@@ -216,7 +252,7 @@ def follow(
     left = {job.job for job in jobs}
     deadline = monotonic() + PATIENCE_SECONDS
     while left:
-        check(children)
+        check(needed)
         if monotonic() > deadline:
             raise DemoFailed(f"{len(left)} jobs have not ended in {PATIENCE_SECONDS:g} s")
         found = decisions.take(1.0)
@@ -231,11 +267,12 @@ def follow(
                 left.discard(decision.job)
 
 
-def run(job_count: int, seed: int) -> None:
+def run(job_count: int, seed: int, interruption: Interruption) -> None:
     """The demo.
 
     Raises:
         DemoFailed: a step failed.
+        KeyboardInterrupt: it was interrupted; what that came as may be anything.
     """
     steps = Steps()
     with ExitStack() as stack:
@@ -258,13 +295,15 @@ def run(job_count: int, seed: int) -> None:
         stack.callback(nodes.stop)
         steps.say("a worker and the nodes start")
         try:
-            work(settings, draw_jobs(job_count, seed), (worker, nodes), steps)
+            needed = (interruption, worker, nodes)
+            work(settings, draw_jobs(job_count, seed), needed, steps)
         except (DemoFailed, KafkaFailed) as error:
             logs = (f"Last words of the {child.name}:\n{child.tail()}" for child in (worker, nodes))
             raise DemoFailed("\n".join([str(error), *logs])) from error
         steps.say("all jobs have ended; stopping the nodes and the worker")
         nodes.stop()
         worker.stop()
+        interruption.check()
         url = f"kafka://{bootstrap}/{CELL}"
         steps.say(f"ganger verify {url}")
         verified = subprocess.run([*_GANGER, "verify", url], check=False, start_new_session=True)
@@ -274,7 +313,7 @@ def run(job_count: int, seed: int) -> None:
 
 
 def work(
-    settings: KafkaSettings, jobs: Sequence[JobSpec], children: Sequence[Child], steps: Steps
+    settings: KafkaSettings, jobs: Sequence[JobSpec], needed: Sequence[Checked], steps: Steps
 ) -> None:
     """Configure the cell, submit the jobs and follow them to their ends.
 
@@ -282,18 +321,14 @@ def work(
         DemoFailed: see `configure` and `follow`.
         KafkaFailed: Kafka or the worker did not do what it should.
     """
-    configure(settings, children)
+    configure(settings, needed)
     steps.say("policy and queues are in force")
     with Decisions(settings, CELL, begin="end") as decisions:
         with Producer(settings, CELL, name="demo") as producer:
             for job in jobs:
                 producer.submit(job)
         steps.say(f"{len(jobs)} jobs submitted through the client, for {NODES} cards")
-        follow(decisions, jobs, children, steps)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+        follow(decisions, jobs, needed, steps)
 
 
 def main() -> None:
@@ -304,15 +339,17 @@ def main() -> None:
     options = parser.parse_args()
     if options.jobs < 1:
         parser.error(f"--jobs: it is {options.jobs}; give at least 1")
-    signal.signal(signal.SIGTERM, _interrupt)
+    interruption = Interruption()
     try:
-        run(options.jobs, options.seed)
-    except (DemoFailed, KafkaFailed) as error:
+        run(options.jobs, options.seed, interruption)
+    except BaseException as error:
+        if interruption.has_come:
+            print("demo: interrupted; everything it started is stopped", file=sys.stderr)
+            os._exit(_INTERRUPTED)
+        if not isinstance(error, DemoFailed | KafkaFailed):
+            raise
         print(f"demo: {error}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("demo: interrupted; everything it started is stopped", file=sys.stderr)
-        os._exit(130)
 
 
 if __name__ == "__main__":

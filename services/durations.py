@@ -1,6 +1,7 @@
 """Durations as people write them: `90s`, `1h30m`, `1.5h`, `250ms`."""
 
 import re
+from functools import lru_cache
 
 from ganger.replay.traces.source import InputError
 
@@ -31,6 +32,7 @@ def parse_duration(text: str, place: str) -> int:
     return duration_ns
 
 
+@lru_cache(maxsize=1024)
 def summed_ns(text: str) -> int:
     """The sum in ns of the durations that stand in a text, which was found to hold nothing else."""
     return sum(_part_ns(*part) for part in _PART.findall(text))

@@ -115,6 +115,9 @@ class Metrics:
         self._snapshot_bytes = self._gauge(
             "ganger_snapshot_bytes", "Size of the newest snapshot", "cell"
         )
+        self._snapshot_failures = self._counter(
+            "ganger_snapshot_failures", "Snapshots that could not be saved", "cell"
+        )
 
     def _make_process_series(self) -> None:
         self._inputs = self._counter("ganger_inputs", "Messages taken from input topics", "topic")
@@ -194,6 +197,7 @@ class Metrics:
     def restored(self, cell: str, seconds: float) -> None:
         """The cell was restored from a snapshot and the tail of its ledger."""
         self._of(self._restore, cell).set(seconds)
+        self._of(self._snapshot_failures, cell)  # from 0 on, so that a first one is an increase
 
     def tables_behind(self, cell: str, seconds: float) -> None:
         """What the tables show is so old."""
@@ -203,6 +207,10 @@ class Metrics:
         """A snapshot was kept that covers all records up to `seq`."""
         self._of(self._snapshot_seq, cell).set(seq)
         self._of(self._snapshot_bytes, cell).set(size_bytes)
+
+    def unsaved(self, cell: str) -> None:
+        """A snapshot could not be saved; it is tried again."""
+        self._of(self._snapshot_failures, cell).inc()
 
     def lost(self, cell: str) -> None:
         """Another worker has the cell now: all its series here end."""

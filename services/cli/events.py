@@ -41,6 +41,8 @@ PLACES = (
     DecisionKind.RESUME,
 )
 
+_LEAVING = (DecisionKind.NOTICE, DecisionKind.EVICT, DecisionKind.SUSPEND)
+
 _SOURCES = {
     Estimates.DECLARED: ", as it declares",
     Estimates.EXACT: ", which the simulation knows",
@@ -149,8 +151,9 @@ def foreseen_texts(decision: Decision) -> list[str]:
                 f"keeps its cards for {duration_text(decision.hold_ns)}, loses them with a "
                 f"probability of {milli_text(decision.risk_milli * 100)}%"
             )
-    elif kind is DecisionKind.NOTICE and decision.until_ns:
-        parts.append(f"in {duration_text(max(0, decision.until_ns - time_ns))}")
+    elif kind in _LEAVING and decision.until_ns:
+        left = duration_text(max(0, decision.until_ns - time_ns))
+        parts.append(f"in {left}" if kind is DecisionKind.NOTICE else f"has {left} for it")
     return parts
 
 

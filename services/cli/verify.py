@@ -116,6 +116,8 @@ def _outcome(found: Verification) -> str:
 
 def _violation_text(violation: Violation) -> str:
     place = f"seq {violation.seq}, decision {violation.index}: {violation.by}"
+    if violation.node:
+        return f"{place} was placed on {violation.node}, {_kept_text(violation)}"
     if not violation.until_ns:
         return f"{place} was served by an eviction of {violation.job}, which was still protected"
     beyond = duration_text(violation.until_ns - violation.promised_ns)
@@ -124,6 +126,20 @@ def _violation_text(violation: Violation) -> str:
     return (
         f"{place} was placed in a gap where it delays the reservation of {violation.job}, which "
         f"lacks {cards_text(violation.lacking_milli)}, {beyond}"
+    )
+
+
+def _kept_text(violation: Violation) -> str:
+    """Which reservation by request keeps somebody out, and by how much it is in its way."""
+    begins_ns = violation.promised_ns - violation.begin_ns
+    if begins_ns <= 0:
+        return f"inside the reservation {violation.job}, which is not for it"
+    lasts = "with no estimate"
+    if violation.until_ns < FOREVER - 1:
+        lasts = f"for {duration_text(violation.until_ns - violation.begin_ns)}"
+    return (
+        f"{lasts}, though the reservation {violation.job}, which is not for it, begins in "
+        f"{duration_text(begins_ns)}"
     )
 
 

@@ -138,6 +138,7 @@ def _plain(answer: Answer) -> dict[str, Any]:
         "started_ns": answer.started_ns,
         "ended_ns": answer.ended_ns,
         "failures": [plain(failure) for failure in answer.failures],
+        "others": [plain(spared) for spared in answer.others],
         "decisions": [
             {
                 **plain_decision(decision),
@@ -151,6 +152,14 @@ def _plain(answer: Answer) -> dict[str, Any]:
 
 
 # ---- in words ------------------------------------------------------------------------------------
+
+
+_STAY = {
+    Reason.REQUEUE_LIMIT: "has been begun anew {asked:,} times, and may be {limit:,} times",
+    Reason.GANG_BELOW_MINIMUM: "would make no room for the {asked:,} pods that must start",
+    Reason.NOT_NEEDED: "costs more than those that leave, or is not needed",
+}
+"""What reasons mean for pods that stay, where they say something else of jobs that wait."""
 
 
 def _lines(answer: Answer, clock: Clock) -> Iterator[str]:
@@ -173,6 +182,9 @@ def _lines(answer: Answer, clock: Clock) -> Iterator[str]:
 def _finding_text(finding: Finding, resource: str) -> str:
     """One reason with its numbers, and the role and the nodes that it is about."""
     text = reason_text(finding.reason, finding.asked, finding.free, finding.limit, resource)
+    if finding.rule.endswith(".patience_ns"):
+        asked, limit = duration_text(finding.asked), duration_text(finding.limit)
+        text = f"takes from others when it has waited {limit}, in {asked}"
     if finding.count:
         some = ", ".join(finding.nodes) + (", ..." if finding.count > len(finding.nodes) else "")
         text = f"{count_text(finding.count, 'node')} ({some}): {text}"
@@ -184,7 +196,8 @@ def _finding_text(finding: Finding, resource: str) -> str:
 def _spared_text(spared: Spared) -> str:
     """Running pods that stay although the job waits, and why."""
     some = ", ".join(spared.jobs) + (", ..." if spared.job_count > len(spared.jobs) else "")
-    text = reason_text(spared.reason, spared.asked, 0, spared.limit)
+    text = _STAY.get(spared.reason, "").format(asked=spared.asked, limit=spared.limit)
+    text = text or reason_text(spared.reason, spared.asked, 0, spared.limit, "cards_milli")
     rule = f" (rule {spared.rule})" if spared.rule else ""
     return f"{count_text(spared.pods, 'pod')} of {some}: {text}{rule}"
 
@@ -300,6 +313,8 @@ def _setbacks(answer: Answer, clock: Clock) -> Iterator[str]:
         evicted = evictions[-1]
         when, text = clock.text(evicted.time_ns), _without_job(answer, evicted)
         yield f"  evicted {_times_text(len(evictions))}, last at {when}: {text}"
+    for spared in answer.others:
+        yield f"    beside it stayed {_spared_text(spared)}"
 
 
 def _times_text(count: int) -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, flock
 from hashlib import sha256
 from pathlib import Path
-from shutil import rmtree
+from shutil import disk_usage, rmtree
 from time import gmtime, time_ns
 
 import click
@@ -19,7 +19,7 @@ from ganger import __version__
 from ganger.replay.traces.source import InputError
 from ganger.schemas.rows import RowsChanged
 from ganger.services.cli.connection import DURATION, kafka_options
-from ganger.services.cli.errors import WRONG_CALL, Failure
+from ganger.services.cli.errors import FAILED_CHECK, WRONG_CALL, Failure
 from ganger.streams.kafka.cluster.admin import Admin
 from ganger.streams.kafka.cluster.cells import PlacementWatch
 from ganger.streams.kafka.cluster.settings import KafkaSettings
@@ -43,6 +43,10 @@ from ganger.streams.liveness import SILENCE_NS_DEFAULT
 from ganger.streams.metrics import Metrics
 
 ID_CHARS_MAX = 100
+
+FREE_BYTES_LEAST = 64 << 20
+"""Room on the disk without which a worker does not start: its tables could not be opened, and as
+long as it keeps its cells by starting again and again, nobody else runs them."""
 
 _ID = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _LOCK_FILE = "LOCK"
@@ -104,14 +108,16 @@ def worker(
 ) -> None:
     """Run cells over Kafka, as many as this worker gets; the others of its Kafka get the rest.
 
-    Runs until SIGTERM or SIGINT. Whatever goes wrong ends it with exit code 70: start it again.
+    Runs until SIGTERM or SIGINT. Whatever goes wrong ends it with exit code 70: start it again. It
+    ends with 1 if no broker answers, or if the disk is full.
     """
     if silence_ns <= 0:
         raise InputError("--silence", "it is 0", "give a duration, as 40s")
     name = _name(name, data)
     _log_to_stderr()
-    ids, partitions = _topics(settings)
     with _locked(data):
+        _check_room(data)
+        ids, partitions = _topics(settings)
         if not _run(settings, data, name, ids, partitions, metrics_port, silence_ns):
             give_up("the event loop ended with an error")
 
@@ -142,7 +148,12 @@ def _run(
     appended = None if metrics is None else metrics.appended
     desk = Desk(name, loop_outlet, topic_ids, time_ns, acks, framing, appended)
     batches = install(app, desk)
-    tables = RowTables(app, loop_outlet, settings, give_up)
+
+    def tables_failed(error: Exception) -> None:
+        _delete_tables(data, error)
+        give_up(f"tables: {error}")
+
+    tables = RowTables(app, loop_outlet, settings, give_up, tables_failed)
     copy_rows(app, tables, acks, framing, _tables_age(metrics))
     watch = PlacementWatch(settings)
     counting = Counting(metrics, desk.counts, watch)
@@ -167,12 +178,28 @@ def _run(
     watchdog.start()
     is_in_order = run(app, membership)
     if not is_in_order and is_of_store(app.crash_reason):
-        log.error("tables_deleted why=%r", str(app.crash_reason))
-        rmtree(data / _TABLES_FOLDER, ignore_errors=True)
+        _delete_tables(data, app.crash_reason)
     watchdog.stop()
     scheduler.join(1.0)
     log.info("worker_ends id=%s in_order=%s", name, is_in_order and not scheduler.is_alive())
     return is_in_order and not scheduler.is_alive()
+
+
+def _check_room(data: Path) -> None:
+    """Refuse to start on a disk that is full."""
+    free = disk_usage(data).free
+    if free < FREE_BYTES_LEAST:
+        raise Failure(
+            f"--data: the disk of {data} has {free >> 20} MiB free and a worker needs "
+            f"{FREE_BYTES_LEAST >> 20} MiB: make room, or name a folder on another disk.",
+            FAILED_CHECK,
+        )
+
+
+def _delete_tables(data: Path, error: BaseException | None) -> None:
+    """Delete the stores of the tables, of which the changelogs hold all."""
+    log.error("tables_deleted why=%r", str(error))
+    rmtree(data / _TABLES_FOLDER, ignore_errors=True)
 
 
 def _tables_age(metrics: Metrics | None) -> Callable[[RowsChanged], None]:

@@ -1,6 +1,7 @@
 """One cycle: the actions of the policy, in order, then the closing decision."""
 
 from collections.abc import Callable
+from functools import cache, partial
 
 from ganger.streams.kernel.actions import (
     admit,
@@ -23,8 +24,10 @@ from ganger.streams.kernel.jobs.starts import start_claims
 from ganger.streams.kernel.session import Session
 from ganger.streams.kernel.state import State
 
-ACTIONS: dict[str, Callable[[Session], None]] = {
-    "enqueue": lambda session: enqueue.run(session, asks=True),
+Action = Callable[[Session], None]
+
+ACTIONS: dict[str, Action] = {
+    "enqueue": partial(enqueue.run, asks=True),
     "allocate": allocate.run,
     "backfill": backfill.run,
     "admit": admit.run,
@@ -65,16 +68,14 @@ def run_cycle(state: State) -> None:
     if _is_idle(state):
         say_cycle_closed(state, 0, 0, seal(state))
         return
-    is_quiet = _is_quiet(state)
     session = Session(state)
+    program = _program(policy.actions, policy.timing is not None, _is_quiet(state))
     if state.claims:
         start_claims(session)
     if policy.admits_all:
         enqueue.run(session, asks=False)
-    table = ACTIONS if policy.timing is None else TIMED_ACTIONS
-    for action in policy.actions:
-        if not (is_quiet and action in HUNTS):
-            table[action](session)
+    for run in program:
+        run(session)
     if session.lone is not None:
         session.line_lone()
     if session.admitted:
@@ -82,6 +83,13 @@ def run_cycle(state: State) -> None:
     say_cycle_closed(state, session.started, session.evicted, seal(state))
     if policy.evicts and not session.has_taken:
         state.indexes.evict_seen = (state.digest, state.indexes.evict_epoch)
+
+
+@cache
+def _program(names: tuple[str, ...], is_timed: bool, is_quiet: bool) -> tuple[Action, ...]:
+    """What a policy's actions do. A cell has few policies, so few are ever asked for."""
+    table = TIMED_ACTIONS if is_timed else ACTIONS
+    return tuple([table[name] for name in names if not (is_quiet and name in HUNTS)])
 
 
 def _is_idle(state: State) -> bool:

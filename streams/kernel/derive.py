@@ -16,8 +16,7 @@ from ganger.streams.kernel.jobs.lifecycle import WAITING
 from ganger.streams.kernel.jobs.lines import line_up
 from ganger.streams.kernel.jobs.submissions import count_waiters
 from ganger.streams.kernel.jobs.waiting import TimedWaiting, Waiting
-from ganger.streams.kernel.nodes import occupancy, zones
-from ganger.streams.kernel.nodes.reservations import reserved_nodes
+from ganger.streams.kernel.nodes import occupancy, reservations, zones
 from ganger.streams.kernel.preemption.claims_book import book, count
 from ganger.streams.kernel.preemption.evictions import watch_protection
 from ganger.streams.kernel.queues import held_quota, quota, tallies
@@ -44,7 +43,7 @@ def rebuild(state: State) -> bytes:
                 state.indexes.ghosts[(pod.job, pod.index, pod.attempt)] = pod
             else:
                 pod.is_untold = holds_all(owner)
-    reserved = reserved_nodes(state)
+    reserved = reservations.closed_nodes(state)
     for seq in sorted(state.claims):
         book(state, state.jobs[seq], state.claims[seq])
     for node in state.nodes:
@@ -54,6 +53,7 @@ def rebuild(state: State) -> bytes:
         node.barred = {}
         node.counted = None
         occupancy.count_in(state, node)
+    reservations.read(state)
     read_queues(state)
     recount_queues(state)
     rebuild_lines(state)

@@ -485,12 +485,14 @@ def _core(state: State) -> int:
         + state.claim * _CLAIM
         + state.progress * _PROGRESS
         + state.stirred * _STIRRED
-        + int.from_bytes(state.policy.digest, "little")
+        + state.policy.digest_term
     )
     if state.flags or state.reservations or state.sources:
         data = _encode((state.flags, sorted(state.sources.items())))
         for name in sorted(state.reservations):
             data += _reservation_facts(name, state.reservations[name])
+            if name in state.places:
+                data += _encode(state.places[name])
         total += _hash(data)
     if state.knobs:
         total += _hash(_encode(("knobs", state.knobs)))

@@ -10,7 +10,7 @@ import msgspec
 from ganger.schemas.enums import Phase, QueueState, Tier, Tri
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill.outlooks import missed
-from ganger.streams.kernel.entities import ENDED, Claim, Job, Node
+from ganger.streams.kernel.entities import ENDED, Claim, Job, Node, Taker
 from ganger.streams.kernel.jobs.gangs import missing, needed
 from ganger.streams.kernel.jobs.lines import line_of
 from ganger.streams.kernel.jobs.progress import may_evict
@@ -26,7 +26,8 @@ from ganger.streams.kernel.nodes.placement import place_job
 from ganger.streams.kernel.nodes.statement import Statement
 from ganger.streams.kernel.policies.hooks import Hooks
 from ganger.streams.kernel.policies.registry import rules_of
-from ganger.streams.kernel.preemption.spared import Spared, spared
+from ganger.streams.kernel.preemption.spared import Spared, patience, spared
+from ganger.streams.kernel.preemption.taking import lacks_room_alone
 from ganger.streams.kernel.queues import admission, quota
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, Shape
 from ganger.streams.kernel.state import Refusal, State
@@ -161,7 +162,7 @@ def _reasons(state: State, job: Job) -> tuple[Finding, ...]:
         findings += _of_queue(state, job, rules)
     findings += _of_nodes(state, job)
     findings += _of_company(state, job)
-    findings += _of_evictions(state, job)
+    findings += _of_evictions(state, job, rules)
     gap = missed(state, job)
     if gap is not None:
         findings.append(Finding(gap.reason, gap.asked, 0, gap.limit))
@@ -255,14 +256,16 @@ def _refused(state: State, refusal: Refusal, rule: str, role: str = "") -> Findi
 
 
 def _spared(state: State, job: Job) -> tuple[Spared, ...]:
-    """For a job that waits and may have others evicted."""
-    waits = job.phase in (Phase.INQUEUE, Phase.RUNNING, Phase.ALLOCATED) and any(needed(job))
-    if not waits or job.seq in state.claims or not may_evict(state, job):
-        return ()
-    return spared(state, job)
+    """For a job that waits and may have others evicted, or for which others leave."""
+    if job.seq in state.claims:
+        return spared(state, job)
+    waits = job.phase in (Phase.INQUEUE, Phase.RUNNING, Phase.ALLOCATED) or (
+        job.phase is Phase.PENDING and lacks_room_alone(state, job)
+    )
+    return spared(state, job) if waits and any(needed(job)) and may_evict(state, job) else ()
 
 
-def _of_evictions(state: State, job: Job) -> list[Finding]:
+def _of_evictions(state: State, job: Job, rules: list[tuple[str, Hooks]]) -> list[Finding]:
     """Why nobody is evicted for it, where the policy has others evicted at all."""
     if not any(action in state.policy.actions for action in EVICTING):
         return []
@@ -270,7 +273,19 @@ def _of_evictions(state: State, job: Job) -> list[Finding]:
         return [Finding(Reason.NEVER_PREEMPTS)]
     if not may_evict(state, job):
         return [Finding(Reason.EVICTION_RIGHT_USED)]
-    return []
+    findings = []
+    waits = patience(state, job)
+    if waits is not None:
+        action, left_ns, whole_ns = waits
+        rule = f"{action}.patience_ns"
+        findings.append(Finding(Reason.PROTECTED, left_ns, 0, whole_ns, rule=rule))
+    if "reclaim" in state.policy.actions:
+        queue, taker = state.queues[job.queue], Taker(job, needed(job))
+        for name, hooks in rules:
+            refusal = None if hooks.preemptive is None else hooks.preemptive(state, queue, taker)
+            if refusal is not None:
+                findings.append(_refused(state, refusal, name))
+    return findings
 
 
 def _of_nodes(state: State, job: Job) -> list[Finding]:

@@ -14,6 +14,7 @@ from ganger.streams.kernel.jobs.gangs import placeable
 from ganger.streams.kernel.jobs.lifecycle import WAITING
 from ganger.streams.kernel.jobs.lines import look_of, may_start, order_key
 from ganger.streams.kernel.jobs.submissions import count_waiters
+from ganger.streams.kernel.nodes.marks import marked
 from ganger.streams.kernel.nodes.node_index import CPU_SHIFT, MEMORY_SHIFT
 from ganger.streams.kernel.nodes.occupancy import is_open
 from ganger.streams.kernel.preemption.candidates import Pool, pool_of
@@ -193,7 +194,7 @@ def _check_lines(state: State) -> None:
             shapes = list(enumerate(job.shape.shapes))
             if any(placeable(job, place) and not shape.is_empty for place, shape in shapes):
                 inqueue.setdefault(job.queue, []).append(order_key(state, job))
-                _same("look", job.request.job, job.look, look_of(job))
+                _same("look", job.request.job, job.look, marked(state, job, look_of(job)))
             if any(placeable(job, place) and shape.is_empty for place, shape in shapes):
                 zero.append(job.seq)
     indexes = state.indexes

@@ -228,16 +228,23 @@ def _size(role: Role) -> Need:
     return cards, request.cpu_milli, request.memory_mib
 
 
-class ShapeTable:
-    """Interns shapes and job shapes by value. What no job uses any more is dropped."""
+FORMER_MAX = 1024
+"""Job shapes that are remembered after their last job: most come again, and cost as much to make
+as a job to start.
+"""
 
-    __slots__ = ("averse_count", "guided_count", "jobs", "pods", "table")
+
+class ShapeTable:
+    """Interns shapes and job shapes by value. What no job uses any more is dropped in the end."""
+
+    __slots__ = ("_former", "averse_count", "guided_count", "jobs", "pods", "table")
 
     def __init__(self, table: ResourceTable) -> None:
         self.table = table
         self.pods: dict[PodRequest, Shape] = {}
         # those with bonds by what they are made of and these, others by it alone
         self.jobs: dict[tuple[object, ...], JobShape] = {}
+        self._former: dict[tuple[object, ...], JobShape] = {}  # that no job uses now
         self.guided_count = 0  # job shapes that are guided
         self.averse_count = 0  # those with pods that keep others away by their labels
 
@@ -251,8 +258,9 @@ class ShapeTable:
     def knows(
         self, roles: tuple[Role, ...], min_available: int, bonds: Bonds | None = None
     ) -> bool:
-        """Whether a job has this shape already."""
-        return _key_of((roles, min_available), bonds) in self.jobs
+        """Whether a job has this shape already, or had it not long ago."""
+        key = _key_of((roles, min_available), bonds)
+        return key in self.jobs or key in self._former
 
     def take(
         self, roles: tuple[Role, ...], min_available: int, bonds: Bonds | None = None
@@ -261,7 +269,8 @@ class ShapeTable:
         key = _key_of((roles, min_available), bonds)
         job_shape = self.jobs.get(key)
         if job_shape is None:
-            job_shape = self.jobs[key] = self._make(roles, min_available, bonds)
+            job_shape = self._again(key) or self._make(roles, min_available, bonds)
+            self.jobs[key] = job_shape
             self.guided_count += job_shape.is_guided
             self.averse_count += _is_averse(roles)
         job_shape.users += 1
@@ -272,13 +281,29 @@ class ShapeTable:
         job_shape.users -= 1
         assert job_shape.users >= 0, job_shape
         if job_shape.users == 0:
-            del self.jobs[_key_of(job_shape.key, job_shape.bonds)]
+            key = _key_of(job_shape.key, job_shape.bonds)
+            if len(self._former) >= FORMER_MAX:
+                self._former.clear()
+            self._former[key] = self.jobs.pop(key)
             self.guided_count -= job_shape.is_guided
             self.averse_count -= _is_averse(job_shape.roles)
             for shape in job_shape.shapes:
                 shape.users -= 1
                 if shape.users == 0:
                     del self.pods[shape.request]
+
+    def _again(self, key: tuple[object, ...]) -> JobShape | None:
+        """The shape that jobs had before, if its pods' shapes are not others by now."""
+        job_shape = self._former.pop(key, None)
+        if job_shape is None:
+            return None
+        for shape in job_shape.shapes:
+            if self.pods.get(shape.request, shape) is not shape:
+                return None
+        for shape in job_shape.shapes:
+            self.pods[shape.request] = shape
+            shape.users += 1
+        return job_shape
 
     def _make(self, roles: tuple[Role, ...], min_available: int, bonds: Bonds | None) -> JobShape:
         shapes = tuple([self.pod(role.request) for role in roles])

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from ganger.streams.kernel.entities import ROOT, ClaimEntry, Job, Key, Pod, Queue
 from ganger.streams.kernel.jobs.waiting import FRESH, Waiting
+from ganger.streams.kernel.nodes.marks import marked
 from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.state import State
 
@@ -91,7 +92,7 @@ class Session:
         if job is not None:
             self.lone = None
             quota.claim(self.state, job)
-            self.state.indexes.inqueue.add(job, self.lone_key, FRESH)
+            self.state.indexes.inqueue.add(job, self.lone_key, marked(self.state, job, FRESH))
 
     def is_anybody_waiting(self) -> bool:
         """Whether some job stands in a line, offered or not."""

@@ -68,6 +68,7 @@ class Timing:
     """How actions plan with run times."""
 
     reserve: int = 0  # jobs that are given reservations, first in line first
+    depth: int = 0  # jobs that have them at a time on several nodes, where all are given some
     stops: bool = False  # nobody passes a job that does not fit and has no reservation
     scans: bool = False  # those behind are offered the gaps
     order: str = "arrival"  # in which they are

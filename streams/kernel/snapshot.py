@@ -34,6 +34,7 @@ from ganger.streams.kernel.entities import (
     Submissions,
     Usage,
 )
+from ganger.streams.kernel.nodes.windows import Place
 from ganger.streams.kernel.policies.registry import build
 from ganger.streams.kernel.resources import bonds_of, rest_of
 from ganger.streams.kernel.state import State
@@ -183,6 +184,7 @@ class _Snapshot(msgspec.Struct, array_like=True, gc=False):
     bookings: list[_BookingRow]
     knobs: tuple[int, ...]
     stirred: int
+    places: list[tuple[str, tuple[tuple[int, bytes], ...]]] = []  # missing where none were kept
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -229,6 +231,10 @@ def encode(state: State) -> bytes:
         [_booking_row(state.bookings[seq]) for seq in sorted(state.bookings)],
         state.knobs,
         state.stirred,
+        [
+            (name, tuple([(place.node, _mask_bytes(place.mask)) for place in state.places[name]]))
+            for name in sorted(state.places)
+        ],
     )
     return _encoder.encode(snapshot)
 
@@ -374,6 +380,10 @@ def decode(data: bytes) -> State:
     for pod in snapshot.pods:
         _add_pod(state, pod)
     state.reservations = {r.reservation: r for r in snapshot.reservations}
+    state.places = {
+        name: tuple([Place(node, int.from_bytes(mask, "little")) for node, mask in places])
+        for name, places in snapshot.places
+    }
     state.sources = {(s[0], s[1]): (s[2], s[3]) for s in snapshot.sources}
     state.event_ids = dict(snapshot.event_ids)
     _add_rest(state, snapshot)

@@ -42,6 +42,7 @@ from ganger.streams.kernel.jobs.waiting import PARKED, Waiting
 from ganger.streams.kernel.nodes.domains import Tree
 from ganger.streams.kernel.nodes.node_index import NodeIndex
 from ganger.streams.kernel.nodes.ranking import Rankings
+from ganger.streams.kernel.nodes.windows import Place, Windows
 from ganger.streams.kernel.resources import (
     NAMED,
     SHARED,
@@ -51,7 +52,7 @@ from ganger.streams.kernel.resources import (
     Shape,
     ShapeTable,
 )
-from ganger.streams.kernel.settings import STIRRED, Settings, Timing
+from ganger.streams.kernel.settings import FREED, RESERVE_ALL, STIRRED, Settings, Timing
 from ganger.streams.kernel.timers import Timers
 
 
@@ -243,6 +244,7 @@ class Policy:
     """
 
     digest: bytes = b""  # first 8 bytes of the hash of the record's content
+    digest_term: int = 0  # the number that they say, lowest byte first
     actions: tuple[str, ...] = ()
     numbers: dict[str, int] = field(default_factory=dict)  # arguments of actions: "action.key"
     words: dict[str, str] = field(default_factory=dict)  # those that name a choice
@@ -358,6 +360,7 @@ class Indexes:
         "timers",
         "uncounted",
         "waiters",
+        "windows",
         "zero",
         "zero_grew",
     )
@@ -390,6 +393,7 @@ class Indexes:
         # numbers from 1 for user, tenant and whether spot, of jobs in queues with limits
         self.owners: dict[tuple[str, str, bool], int] = {}
         self.zero: dict[int, Job] = {}  # admitted, with zero-request pods to place
+        self.windows: Windows | None = None  # none: nothing is reserved
         self.zero_grew = False  # such a job came, or a node got something back
         self.dependents: dict[int, list[int]] = {}  # job -> jobs that wait for it
         # attempts that their jobs have given up and whose nodes have not released them
@@ -455,6 +459,7 @@ class State:
         "nodes",
         "now_ns",
         "outbox",
+        "places",
         "policy",
         "policy_record",
         "progress",
@@ -490,6 +495,7 @@ class State:
         self.job_by_key: dict[str, int] = {}
         self.policy_record: PolicyConfigured | None = None
         self.reservations: dict[str, ReservationRequested] = {}
+        self.places: dict[str, tuple[Place, ...]] = {}  # of those that do not name whole nodes
         self.sources: dict[tuple[str, int], tuple[int, int]] = {}  # highest offset, index taken
         self.event_ids: dict[str, int] = {}  # request ids -> time when seen, in that order
         self.progress = 0  # changes by operators, and of capacity, that give eviction rights back
@@ -550,6 +556,13 @@ class State:
     def stir(self) -> None:
         """Something may start now that could not before. Only for policies that plan with time."""
         self.stirred |= STIRRED
+
+    def shake(self, node: Node) -> None:
+        """The node may hold more cards than before, or fewer, and not since pods began or ended."""
+        futures, timing = self.indexes.futures, self.policy.timing
+        if futures is not None and timing is not None and timing.reserve >= RESERVE_ALL:
+            futures.touched[node.index] = None
+            self.stirred |= FREED
 
     def widen(self) -> None:
         """Give every quantity vector a place for resources mentioned since."""

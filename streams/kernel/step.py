@@ -11,7 +11,7 @@ from ganger.schemas import records as r
 from ganger.schemas.decisions import Decision
 from ganger.streams.kernel.cycle import run_cycle
 from ganger.streams.kernel.digest import event_term
-from ganger.streams.kernel.handlers import adoption, control, jobs, nodes, pods, time
+from ganger.streams.kernel.handlers import adoption, control, jobs, nodes, pods, time, windows
 from ganger.streams.kernel.handlers.time import next_wake
 from ganger.streams.kernel.limits import TIME_MAX
 from ganger.streams.kernel.state import State
@@ -43,7 +43,7 @@ HANDLERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.NodeCordoned: nodes.cordoned,
     r.NodeUncordoned: nodes.uncordoned,
     r.NodeDrained: nodes.drained,
-    r.ReservationRequested: control.reservation_requested,
+    r.ReservationRequested: windows.reservation_requested,
     r.FlagEnabled: control.flag_enabled,
     r.IntakeClaimed: control.intake_claimed,
     r.NodeChanged: nodes.changed,

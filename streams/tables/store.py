@@ -269,9 +269,12 @@ class Store(Closing):
         return self._db
 
     def _close_rocks(self) -> None:
-        if self._db is not None:
-            self._db.close()
-        self._db = None
+        rocks, self._db = self._db, None
+        if rocks is not None:
+            # It first writes what it has, for nobody. Where the disk refuses that, it is closed as
+            # nobody refers to it any more.
+            with suppress(Exception):
+                rocks.close()
 
     def _sealed(self, generation: int) -> Path:
         return self._folder / f"{_SEALED}{generation:08d}"

@@ -5,6 +5,7 @@ repository that it is about. Fractions are read exactly.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -95,6 +96,25 @@ def whole(number: int | Fraction, scale: int = 1) -> int:
     if scaled.denominator != 1:
         raise Unsupported(f"{number} is no multiple of 1/{scale}")
     return scaled.numerator
+
+
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)")
+_UNIT_NS = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+
+
+def duration_ns(text: Any) -> int:
+    """A time in ns, of numbers with units: "3m", "1h30m", "1.5s"; 0 if it is none or negative."""
+    if not isinstance(text, str) or _PART.sub("", text):
+        return 0
+    return int(sum(Fraction(number) * _UNIT_NS[unit] for number, unit in _PART.findall(text)))
 
 
 def same(what: str, got: object, want: object) -> None:

@@ -21,8 +21,8 @@ from support.builders import GENESIS, Cell
 
 PLACED = (DecisionKind.ALLOCATE, DecisionKind.BACKFILL)
 EVICTED = (DecisionKind.EVICT, DecisionKind.NOTICE, DecisionKind.MOVE)
-UNSEEN = ("pending", "unset")
-"""Phases of jobs that nobody has admitted."""
+UNSEEN = ("pending",)
+"""Phases of jobs that nobody has admitted. One that was never set counts as admitted."""
 
 Place = tuple[str, int, str]
 """A task up to its like: job, position of its role, node."""
@@ -42,7 +42,7 @@ class Scene:
         self.cell.put(*queues_of(body, as_open=True))
 
     def prepare(self, jobs: Sequence[Body], policy: r.PolicyConfigured) -> None:
-        """Jobs, nodes and pods as they stand, under the policy; then queues close, jobs come."""
+        """Jobs, nodes and pods as they stand, under the policy; then queues close."""
         names = self.body.get("topology", {}).get("tier_names", {})
         tiers = Tiers(tuple(tiers_of(self.body)), names)
         for job in in_order(jobs):
@@ -55,10 +55,10 @@ class Scene:
             self.cell.put(elsewhere())
         self.cell.put(*zones_of(self.body["policy"]), policy)
         self._adopt(self._of(jobs))
-        self.cell.put(*[one for one in queues_of(self.body) if self._is_news(one)])
         for one in self._of(jobs):
             if one.body.get("phase") in UNSEEN:
                 self.cell.put(one.submission)
+        self.cell.put(*[one for one in queues_of(self.body) if self._is_news(one)])
 
     def _of(self, jobs: Iterable[Body]) -> list[Plan]:
         return [self.plans[job["name"]] for job in in_order(jobs)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conformance import probes
-from conformance.cases import Body, Unsupported, whole
+from conformance.cases import Body, Unsupported, duration_ns, whole
 from ganger.schemas import records as r
 from ganger.streams.kernel.policies.hooks import PolicyRefused
 from ganger.streams.kernel.policies.registry import ACTIONS, build
@@ -22,6 +22,9 @@ ALWAYS = {"gang": ("job_valid",)}
 
 AS_ARGUMENT = ("hierarchy",)
 """What the peer switches like a hook, and ganger by an argument of that name."""
+
+ADMITTING = ("enqueue", "allocate")
+"""Without any of these the peer admits nobody; ganger asks nobody where it has no `enqueue`."""
 
 NEEDS = {("priority", "task_order"): ("roles", "yes")}
 """Hooks that a policy has only with an argument."""
@@ -89,18 +92,38 @@ def volcano_policy(policy: Body, actions: Sequence[str] | None = None) -> r.Poli
         Unsupported: The kernel refuses it; the message is the refusal.
     """
     base = volcano_base()
-    tiers = [[_plugin(one, base) for one in tier] for tier in policy.get("tiers", ())]
+    tiers = [
+        [_plugin(one, base) for one in part]
+        for tier in policy.get("tiers", ())
+        for part in _parts(tier)
+    ]
     shard = policy.get("shard")
     if shard is not None:
         arguments = {"mode": shard["mode"], "nodes": ",".join(shard["nodes"])}
         tiers.append([r.PolicyConfig("shard", (), pairs(arguments))])
     of_actions = policy.get("action_args", {})
     names = policy.get("actions", ()) if actions is None else actions
+    listed = [_action(name, base, of_actions.get(name, {})) for name in names]
+    if names and not any(name in ADMITTING for name in names):
+        listed.append(r.ActionConfig("enqueue", pairs({"unasked": "compute"})))
+        tiers.append([r.PolicyConfig(probes.Nobody.NAME, (), ())])
     return sound(
-        tuple(_action(name, base, of_actions.get(name, {})) for name in names),
+        tuple(listed),
         tuple(r.PolicyTier(tuple(one for one in tier if one is not None)) for tier in tiers),
         base.settings,
     )
+
+
+def _parts(tier: Sequence[Body]) -> list[Sequence[Body]]:
+    """A tier as tiers that may be configured: the peer refuses a division down a tree and one by
+    weight in the same tier, which its harness does not ask.
+    """
+    names = [one["plugin"] for one in tier]
+    is_tree = any(one["plugin"] == "drf" and "hierarchy" in one["hooks"] for one in tier)
+    if not is_tree or "proportion" not in names:
+        return [tier]
+    divided = [[one for one in tier if (one["plugin"] == "proportion") is last] for last in (False, True)]
+    return [part for part in divided if part]
 
 
 def _plugin(one: Body, base: Base) -> r.PolicyConfig | None:
@@ -169,8 +192,7 @@ def _overcommit(args: Mapping[str, Any]) -> Texts:
 
 def _sla(args: Mapping[str, Any]) -> Texts:
     """A waiting time that is no text with a unit is no waiting time."""
-    wait = args.get("max_wait")
-    return {"waiting_ns": wait} if isinstance(wait, str) else {}
+    return {"waiting_ns": str(duration_ns(args.get("max_wait")))}
 
 
 def _weights(args: Mapping[str, Any]) -> Texts:

@@ -50,6 +50,18 @@ class Rejecter:
         return Hooks(job_enqueue=vote)
 
 
+class Nobody:
+    """Votes against every job."""
+
+    NAME = "nobody"
+    HOOKS = ("job_enqueue",)
+
+    def build(self, arguments: tuple[Argument, ...], where: str) -> Hooks:
+        """Takes no arguments."""
+        Arguments(arguments, where).close()
+        return Hooks(job_enqueue=lambda state, job: Refusal(Reason.LIMIT_EXCEEDED))
+
+
 class Device:
     """Keeps pods of one role from a node while those of another are there and stay."""
 
@@ -87,5 +99,5 @@ def role_priority(job: Job, pod: Pod) -> int:
 
 def register() -> None:
     """Let policies of cases name them."""
-    for probe in (Victims(), Rejecter(), Device()):
+    for probe in (Victims(), Rejecter(), Nobody(), Device()):
         POLICIES[probe.NAME] = probe

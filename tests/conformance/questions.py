@@ -214,21 +214,11 @@ def backfill_order(body: Body) -> None:
     """In which order are pods that ask for nothing placed? Those of a job that wait for cards which
     leave are as unplaced as the others.
     """
-    jobs = [
-        {**job, "tasks": [_unplaced(task) for task in job["tasks"]]} for job in body["jobs"]
-    ]
-    scene = scene_of({**body, "nodes": [{"name": "node", "capacity": ROOMY}]}, jobs)
+    scene = scene_of({**body, "nodes": [{"name": "node", "capacity": ROOMY}]}, body["jobs"])
     placed = [decision for decision in scene.cell.tick() if decision.kind in PLACED]
     got = [(decision.job, scene.plans[decision.job].role_of(decision.pod)) for decision in placed]
     want = [scene.task_place(task, "")[:2] for task in body["expect"]["order"]]
     same("order", got, want)
-
-
-def _unplaced(task: Body) -> Body:
-    """A task; one that waits for cards which leave is as unplaced as any that waits."""
-    if task["phase"] != "pipelined":
-        return task
-    return {**{key: part for key, part in task.items() if key != "node"}, "phase": "pending"}
 
 
 def _roles(scene: Scene, name: str) -> tuple[Role, ...]:
@@ -250,7 +240,7 @@ def gang_releasing(body: Body) -> None:
     pods than its minimum is refused, which is a report too.
     """
     for job in body["jobs"]:
-        scene = scene_of(body, [{**job, "tasks": [_unplaced(task) for task in job["tasks"]]}])
+        scene = scene_of(body, [job])
         found = explain(scene.cell.state, job["name"])
         is_known = judged(scene, job["name"]).request.roles == _roles(scene, job["name"])
         got = is_known and found is not None and not found.reasons

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.cases import Body, Unsupported, whole
+from conformance.cases import Body, Unsupported, duration_ns, whole
 from conformance.world import CARD, ELSEWHERE, amounts_of
 from ganger.schemas import records as r
 from ganger.schemas.enums import BackfillPreference, IslandPolicy, SelectorOperator, Tri
@@ -20,8 +20,18 @@ NOW = 10**6 * SECOND
 
 MINUTE = 60 * SECOND
 
-GRADES = {"pending": False, "running": True, "bound": True, "releasing": True}
+GRADES = {
+    "pending": False,
+    "running": True,
+    "allocated": True,
+    "binding": True,
+    "bound": True,
+    "releasing": True,
+}
 """Phases of tasks that can be said in records: whether a pod is there."""
+
+RUNS = ("running", "releasing")
+"""Phases of pods that have begun to run."""
 
 _TASK_KEYS = (
     "name request phase role node node_selector labels anti_affinity preemptable priority "
@@ -31,7 +41,6 @@ _JOB_KEYS = (
     "name queue phase min_member role_min priority priority_class_missing min_request tenant tasks "
     "max_unavailable min_available topology allocated_domain created_at max_wait"
 ).split()
-_UNIT_NS = {"s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +75,7 @@ def plan(job: Body, tiers: Tiers = NO_TIERS) -> Plan:
         Unsupported: It has something that no record can say; says what.
     """
     refuse_unknown("job", job, _JOB_KEYS)
-    tasks = sorted(job["tasks"], key=lambda task: str(task["name"]))
+    tasks = sorted(map(_unplaced, job["tasks"]), key=lambda task: str(task["name"]))
     for task in tasks:
         refuse_unknown("task", task, _TASK_KEYS)
         if task["phase"] not in GRADES:
@@ -83,6 +92,13 @@ def plan(job: Body, tiers: Tiers = NO_TIERS) -> Plan:
     }
     submission = _submission(job, roles, groups, tiers)
     return Plan(job, submission, pods, {task["name"]: task for task in tasks})
+
+
+def _unplaced(task: Body) -> Body:
+    """A task; one that waits for cards which leave is as unplaced as any that waits."""
+    if task["phase"] != "pipelined":
+        return task
+    return {**{key: part for key, part in task.items() if key != "node"}, "phase": "pending"}
 
 
 def refuse_unknown(what: str, one: Body, known: Sequence[str]) -> None:
@@ -109,10 +125,11 @@ def _roles(job: Body, kinds: list[list[Body]]) -> tuple[tuple[r.Role, ...], tupl
     homes = [kind[0].get("role", "default") for kind in kinds]
     count = Counter(homes)
     mixed = [home for home in count if count[home] > 1 and home in minimums]
+    is_short = any(least > count[home] for home, least in minimums.items())
     roles = []
     for home, kind in zip(homes, kinds, strict=True):
         least = 0 if home in mixed else minimums.get(home, 0)
-        if least > len(kind):
+        if is_short:
             least = len(kind) + 1  # more than there are: refused as never startable
         roles.append(_role(kind[0], len(kind), least, home if home in mixed else ""))
     if not roles:
@@ -194,7 +211,7 @@ def _submission(
         False,
         BackfillPreference.ACCEPT,
         0,
-        _wait_ns(job.get("max_wait")),
+        duration_ns(job.get("max_wait")),
         (),
         r.RetryPolicy(0, 0, 0),
         -1,
@@ -205,13 +222,6 @@ def _submission(
         start_request=None if asked is None else amounts_of(asked),
         protected_ns=max(protected, default=0) * SECOND,
     )
-
-
-def _wait_ns(wait: Any) -> int:
-    """A waiting time like "1h" in ns; anything else is none."""
-    if isinstance(wait, str) and wait[:-1].isdigit() and wait[-1:] in _UNIT_NS:
-        return int(wait[:-1]) * _UNIT_NS[wait[-1]]
-    return 0
 
 
 def _topology(wish: Body | None, tiers: Tiers) -> r.Topology | None:
@@ -279,7 +289,7 @@ def _adopted(one: Plan, name: str, next_card: Counter[str]) -> r.PodAdopted:
         0,
         request.cpu_milli,
         request.memory_mib,
-        0 if task["phase"] == "bound" else since,
+        since if task["phase"] in RUNS else 0,
         0,
         resources=request.resources,
         is_leaving=task["phase"] == "releasing",

@@ -1,9 +1,7 @@
 """A disk that is full, really: a small file system where one can be mounted, else a size limit."""
 
-import errno
 import resource
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 from ganger.streams.log.directory import LedgerDirectory
 from ganger.streams.log.errors import LedgerFull
 from ganger.streams.log.protocol import LogReader
+from support.disks import fill, mounted
 
 DISK_MIB = 12
 RECORD_BYTES = 1000
@@ -43,36 +42,13 @@ def append_until_full(directory: LedgerDirectory) -> int:
     raise AssertionError(f"{DISK_MIB} MiB took more than {log.end()} records of {RECORD_BYTES} B")
 
 
-def fill(path: Path) -> None:
-    """Write a file until the disk takes no more."""
-    with path.open("wb", buffering=0) as file:
-        try:
-            while file.write(bytes(4096)):
-                pass
-        except OSError as error:
-            if error.errno != errno.ENOSPC:
-                raise
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A mounted tmpfs of `DISK_MIB`."""
     mount = tmp_path / "mount"
     mount.mkdir()
-    options = ["-t", "tmpfs", "-o", f"size={DISK_MIB}m", "none", str(mount)]
-    try:
-        mounted = subprocess.run(["mount", *options], check=False, capture_output=True, text=True)
-    except FileNotFoundError:
-        pytest.skip("a small disk needs the mount command; the size limit test covers the rest")
-    if mounted.returncode:
-        reason = mounted.stderr.strip()
-        pytest.skip(
-            f"a small disk needs the right to mount one ({reason}); see the size limit test"
-        )
-    try:
+    with mounted(mount, DISK_MIB):
         yield mount
-    finally:
-        subprocess.run(["umount", "-l", str(mount)], check=True)
 
 
 @pytest.fixture

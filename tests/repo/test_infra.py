@@ -36,6 +36,7 @@ def collected() -> list[Metric]:
     metrics.restored("c", 1.0)
     metrics.tables_behind("c", 1.0)
     metrics.snapshotted("c", 1, 1)
+    metrics.unsaved("c")
     metrics.received("t", 1)
     metrics.input_behind("t", 1)
     metrics.refused("t", "truncated")

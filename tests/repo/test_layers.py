@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 KERNEL_LAYERS: tuple[tuple[str, ...], ...] = (
     (
         *("resources", "topology", "flags", "limits", "settings"),
-        *("queues.shares", "nodes.scores", "nodes.domains", "nodes.ranking"),
+        *("queues.shares", "nodes.scores", "nodes.domains", "nodes.ranking", "nodes.windows"),
         *("fairness", "horizon", "foresight"),
     ),
     ("entities",),
@@ -50,7 +50,7 @@ KERNEL_LAYERS: tuple[tuple[str, ...], ...] = (
         *("digest", "decide"),
         *("jobs.lifecycle", "jobs.gangs", "jobs.progress", "jobs.submissions", "jobs.new_jobs"),
         "jobs.deadlines",
-        *("nodes.occupancy", "nodes.reservations", "nodes.zones"),
+        *("nodes.occupancy", "nodes.reservations", "nodes.zones", "nodes.bars", "nodes.marks"),
         *("nodes.loads", "nodes.affinity", "nodes.scoring"),
         *("queues.quota", "queues.capacity", "queues.quota_tree", "queues.tallies"),
         *("queues.usage", "queues.held_quota", "queues.cohort_tree"),

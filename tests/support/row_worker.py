@@ -43,7 +43,9 @@ def make(bootstrap: str, data: Path, partitions: int) -> tuple[faust.App, RowTab
         broker_max_poll_records=2000,
     )
     publisher = Publisher(settings, name="row-worker", on_failure=lambda why: os._exit(70))
-    tables = RowTables(app, publisher, settings, lambda why: os._exit(70))
+    tables = RowTables(
+        app, publisher, settings, lambda why: os._exit(70), lambda error: os._exit(70)
+    )
     acks = Acks()
     copy_rows(app, tables, acks)
 

@@ -2,7 +2,9 @@
 
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
+from ganger.schemas.reasons import Reason
 from ganger.services.cli.events import chosen_texts, decision_text, placed_text
+from ganger.services.cli.units import reason_text
 from support.builders import Cell, node, policy, role
 
 K = DecisionKind
@@ -44,4 +46,10 @@ def test_evictions_together_share_a_line() -> None:
 def test_a_claim_is_of_a_role() -> None:
     claims = decided()[K.CLAIM]
     assert placed_text(claims).startswith("2 pods of role worker on n, cards ")
-    assert "will start when 2" in decision_text(claims[0])
+    assert "no longer for 2 pods" in decision_text(claims[0])
+
+
+def test_a_claim_waits_for_one_or_for_many() -> None:
+    for count, pods in ((1, "1 pod"), (2, "2 pods")):
+        text = reason_text(Reason.CLAIM_MADE, count, 0, 0)
+        assert text == f"starts as soon as it waits no longer for {pods} to leave"

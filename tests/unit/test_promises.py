@@ -31,7 +31,7 @@ class Story:
         self.seq += 1
         for index, decision in enumerate(decisions):
             decision.cause_seq, decision.index = self.seq, index
-        self.check.check(record, decisions)
+        self.check.check([record], [decisions])
 
     def at(self, *decisions: Decision) -> None:
         """A Tick with these decisions."""

@@ -1,5 +1,7 @@
 """The store: what it keeps, and that anything doubtful is deleted before RocksDB meets it."""
 
+import random
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 from ganger.streams.log.layout import LogIdentity, Stream
 from ganger.streams.log.memory import MemoryLog
 from ganger.streams.tables.seal import SEAL_FILE, check_seal, write_seal
-from ganger.streams.tables.store import Store, StoreBusy, ledger_identity
+from ganger.streams.tables.store import Store, StoreBusy, StoreFailed, ledger_identity
 
 FLIP_STEP = 67
 OPENINGS_SECONDS_MAX = 120
@@ -220,3 +222,17 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     with Store(tmp_path, memory_log()) as store:
         assert store.rebuilt == ""
         assert len(keys(store)) == 100
+
+
+def test_a_store_whose_disk_refuses_is_given_up_all_the_same(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    store = Store(tmp_path / "s", memory_log())
+    store.write(1, [(b"k", random.Random(1).randbytes(1 << 20))])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, hard))
+    try:
+        with pytest.raises(StoreFailed):
+            store.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with Store(tmp_path / "s", memory_log()) as again:
+        assert again.get(b"k") is None

@@ -193,10 +193,10 @@ class Cluster(Pair):
             )
         )
 
-    def ask(self, at_ns: int = 0) -> Answer:
+    def ask(self, at_ns: int = 0, job: str = "j") -> Answer:
         end = self.ledger.end()
-        found = story(self, IdKind.JOB, "j", end)
-        return why(self, "j", found, Place(end, at_ns or self.now_ns, self.now_ns))
+        found = story(self, IdKind.JOB, job, end)
+        return why(self, job, found, Place(end, at_ns or self.now_ns, self.now_ns))
 
 
 def test_failures_are_told_with_node_exit_code_and_what_is_left() -> None:
@@ -307,3 +307,23 @@ def test_attempts_on_a_lost_node_count_as_evicted() -> None:
     answer = cell.ask()
     assert answer.failures == ()
     assert answer.decisions[-1].reason is Reason.NODE_LOST
+
+
+def test_why_a_job_was_evicted_names_the_taker_and_who_stayed() -> None:
+    cell = Cluster()
+    actions = ("enqueue", "allocate", "preempt")
+    cell.put(b.policy("priority", "gang", "pack", actions=actions))
+    big = b.role(cards=2)
+    cell.put(b.submission("low", big, priority=1), b.submission("lower", big))
+    cell.tick(2)
+    cell.put(b.submission("urgent", priority=9))
+    cell.tick(1)
+    cell.put(PodReleased(cell.now_ns, "", None, "lower", 0, 1, cell.now_ns))
+    cell.tick(1)
+    answer = cell.ask(job="lower")
+    (told,) = [d for d in answer.decisions if d.kind is DecisionKind.EVICT]
+    assert (told.for_job, told.order, told.considered) == ("urgent", 1, 2)
+    (stayed,) = answer.others  # though the taker runs by now
+    assert (stayed.reason, stayed.jobs) == (Reason.NOT_LOWER_PRIORITY, ("low",))
+    assert (stayed.asked, stayed.limit) == (1, 0)
+    assert cell.ask(job="low").others == ()

@@ -2,7 +2,7 @@
 
 The process goes on meanwhile, and changes its state as it likes. The fork shares all memory until
 either side writes to it, so it costs little but its time on another core; while it works, what
-the process changes is there twice.
+the process changes is there twice. The bytes come through memory, so that no disk has to have room.
 """
 
 import gc
@@ -10,8 +10,6 @@ import os
 import signal
 import traceback
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryFile
 from typing import NoReturn
 
 from ganger.streams.closing import Closing
@@ -27,24 +25,23 @@ class AsideFailed(Exception):
 class Aside(Closing):
     """What a forked process makes. Close it in any case: the process ends with it."""
 
-    def __init__(self, make: Callable[[], bytes], folder: Path) -> None:
+    def __init__(self, make: Callable[[], bytes]) -> None:
         """Fork.
 
         Args:
             make: called in the forked process. It must neither wait for other threads, of which
                 there are none there, nor use files or connections of this process.
-            folder: where the bytes are kept, in a file without a name. A forked process may outlive
-                one that is killed; so it cannot write into what the next one makes.
 
         Raises:
-            AsideFailed: there can be no file.
+            AsideFailed: there can be no process.
         """
-        self._folder = folder
         self._pid = 0
+        # Each has its own: a forked process may outlive one that is killed, and must not write into
+        # what the next one makes.
         try:
-            self._file = TemporaryFile(dir=folder)  # noqa: SIM115  # closed by `close`
+            self._file = open(os.memfd_create("ganger-aside"), "r+b")  # noqa: SIM115  # see `close`
         except OSError as error:
-            raise AsideFailed(f"no file can be made in {folder} ({error}); see to it") from error
+            raise AsideFailed(f"no memory can be had for it: {error}") from error
         try:
             self._pid = os.fork()
         except OSError as error:
@@ -66,8 +63,8 @@ class Aside(Closing):
         if status:
             code = os.waitstatus_to_exitcode(status)
             raise AsideFailed(
-                f"the process that writes into {self._folder} ended with {code}: is there memory "
-                "and room on the disk? Its standard error says more"
+                f"the forked process ended with {code}: is there memory? Its standard error says "
+                "more"
             )
         self._file.seek(0)
         return self._file.read()

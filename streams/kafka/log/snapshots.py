@@ -8,12 +8,15 @@ With the state goes a bookmark of the decisions' partition, so that a restart co
 there and not from the first one.
 """
 
+import logging
 import struct
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from time import time_ns
+from typing import TypeVar
 
 from msgspec import MsgspecError, Struct, msgpack
 
@@ -29,7 +32,7 @@ from ganger.streams.kafka.wire.publisher import Publisher
 from ganger.streams.log.errors import LedgerLost
 from ganger.streams.log.protocol import LogReader
 from ganger.streams.tables.snapshots import Snapshots
-from ganger.streams.tables.store import Store
+from ganger.streams.tables.store import Store, StoreFailed
 
 CHUNK_BYTES = 512 << 10
 """Half of what brokers take as a message by default."""
@@ -41,6 +44,10 @@ _FIRST_WINDOW = 16
 _BOOKMARK = struct.Struct("<4sHxxQQqq")
 _MAGIC = b"GBMK"
 _FORMAT = 1
+
+_Answer = TypeVar("_Answer")
+
+log = logging.getLogger("ganger.worker")
 
 
 class Header(Struct, frozen=True):
@@ -225,6 +232,9 @@ class TopicSnapshots:
 class LayeredSnapshots(Closing):
     """Snapshots of an owned cell: its own disk first, the topic where that knows more.
 
+    A disk that refuses is told and done without: what is saved goes into the topic all the same,
+    and each saving tries the disk anew.
+
     Implements `SnapshotStore`. A snapshot beyond the ledger's end means that Kafka lost records:
     whoever asks for the newest one is refused then, so that the cell does not go on in an older
     state as if nothing had happened.
@@ -240,7 +250,7 @@ class LayeredSnapshots(Closing):
         *,
         topic_every: int = 1,
     ) -> None:
-        """Open the cell's store on the disk.
+        """Open the cell's store on the disk, if it can be had.
 
         Args:
             folder: the store's own; made if missing.
@@ -252,7 +262,6 @@ class LayeredSnapshots(Closing):
 
         Raises:
             StoreBusy: another process has the folder's store open.
-            StoreFailed: it cannot be opened.
         """
         self._folder = folder
         self._ledger = ledger
@@ -261,23 +270,24 @@ class LayeredSnapshots(Closing):
         self._topic = topic
         self._topic_every = topic_every
         self._saving_count = 0
-        # A store that knows more than the ledger is evidence; it must not be emptied unseen.
-        self._store = Store(folder, _Endless(ledger))
-        self._local = Snapshots(self._store)
+        self._store: Store | None = None
+        self._ask(Snapshots.seqs, [])
 
     def save(self, seq: int, data: bytes) -> None:
         """Keep a snapshot on the disk, and each `topic_every` times in the topic.
 
         Raises:
             PublishingStopped: something sent before is not safe, or the topic's may not be there.
-            StoreFailed: the disk refuses.
+            StoreFailed: the disk refuses; the topic has it.
         """
         self._publisher.flush()
         whole = _marked(self._decisions.bookmark(), data)
-        self._local.save(seq, whole)
-        if self._saving_count % self._topic_every == 0:
+        failure = self._keep(seq, whole)
+        if self._is_for_topic(failure):
             self._topic.save(seq, whole)
         self._saving_count += 1
+        if failure is not None:
+            raise failure
 
     def saving(self, seq: int, make: Callable[[], bytes]) -> Generator[None, None, int]:
         """Keep a snapshot while the owner goes on; in pieces, with waits between them.
@@ -291,23 +301,25 @@ class LayeredSnapshots(Closing):
 
         Raises:
             PublishingStopped: something sent before is not safe, or the topic's may not be there.
-            StoreFailed: the disk refuses.
+            StoreFailed: the disk refuses; the topic has it.
             AsideFailed: there is no data.
         """
         self._publisher.flush()
         bookmark = self._decisions.bookmark()
-        with Aside(make, self._folder) as aside:
+        with Aside(make) as aside:
             while (data := aside.poll()) is None:
                 yield
         whole = _marked(bookmark, data)
         with ThreadPoolExecutor(1, "ganger-snapshot") as writer:
-            written = writer.submit(self._local.save, seq, whole)
-            while not written.done():
+            kept = writer.submit(self._keep, seq, whole)
+            while not kept.done():
                 yield
-        written.result()
-        if self._saving_count % self._topic_every == 0:
+        failure = kept.result()
+        if self._is_for_topic(failure):
             yield from self._topic.saving(seq, whole)
         self._saving_count += 1
+        if failure is not None:
+            raise failure
         return len(data)
 
     def newest(self, at_or_before: int) -> tuple[int, bytes] | None:
@@ -333,11 +345,48 @@ class LayeredSnapshots(Closing):
             at_or_before = seq - 1
 
     def close(self) -> None:
-        """Seal and close the store on the disk; the topic's stays the caller's."""
-        self._store.close()
+        """Seal and close the store on the disk; the topic's stays the caller's.
+
+        Raises:
+            StoreFailed: it is closed; what was written since the last saving is lost.
+        """
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    def _open(self) -> Snapshots:
+        """The snapshots on the disk."""
+        if self._store is None:
+            # One that knows more than the ledger is evidence; it must not be emptied unseen.
+            self._store = Store(self._folder, _Endless(self._ledger))
+        return Snapshots(self._store)
+
+    def _keep(self, seq: int, whole: bytes) -> StoreFailed | None:
+        """Keep a snapshot on the disk; what was wrong with it, if it refuses."""
+        try:
+            self._open().save(seq, whole)
+        except StoreFailed as error:
+            # RocksDB takes nothing any more after an error, until it is opened anew.
+            with suppress(StoreFailed):
+                self.close()
+            return error
+        return None
+
+    def _ask(self, ask: Callable[[Snapshots], _Answer], otherwise: _Answer) -> _Answer:
+        """Ask the disk; where it does not answer, say so and go on without it."""
+        try:
+            return ask(self._open())
+        except StoreFailed as error:
+            log.error("store_failed cell=%s why=%r", self._ledger.cell, str(error))
+            with suppress(StoreFailed):
+                self.close()
+            return otherwise
+
+    def _is_for_topic(self, failure: StoreFailed | None) -> bool:
+        return failure is not None or self._saving_count % self._topic_every == 0
 
     def _newest_of_both(self, at_or_before: int) -> tuple[int, bytes] | None:
-        local = self._local.newest(at_or_before)
+        local = self._ask(lambda snapshots: snapshots.newest(at_or_before), None)
         latest = self._topic.newest_seq()
         if local is not None and (latest is None or latest <= local[0]):
             return local
@@ -347,7 +396,8 @@ class LayeredSnapshots(Closing):
         return published
 
     def _check_not_lost(self) -> None:
-        known = max([*self._local.seqs(), self._topic.newest_seq() or 0], default=0)
+        local = self._ask(Snapshots.seqs, [])
+        known = max(*local, self._topic.newest_seq() or 0, 0)
         end = self._ledger.end()
         if known > end:
             raise LedgerLost(f"ledger of cell {self._ledger.cell}", known, end, "a snapshot")

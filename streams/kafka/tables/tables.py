@@ -74,6 +74,7 @@ class RowTables:
         outlet: Outlet,
         settings: KafkaSettings,
         on_late: Callable[[str], None],
+        on_broken: Callable[[Exception], None],
     ) -> None:
         """Declare the tables; the topics must be there.
 
@@ -83,11 +84,15 @@ class RowTables:
             settings: how to read what others wrote there.
             on_late: called with the reason when another worker is found to be further in a table
                 of this one's; should end the process.
+            on_broken: called when a store takes nothing any more, as on a full disk; should end
+                the process. Faust's recovery would go on for ever.
         """
         self._on_late = on_late
         self._app = app
         self._settings = settings
         self.tables = {table: _declared(app, table) for table in TABLES}
+        for table in self.tables.values():
+            table.apply_changelog_batch = _telling(table.apply_changelog_batch, on_broken)
         self._outlet = outlet
         self._versions: dict[tuple[int, str], dict[str, Version]] = {}  # what was sent last
         self._partitions: frozenset[int] = frozenset()
@@ -403,6 +408,22 @@ class _Written:
     @property
     def message(self) -> "_Written":
         return self
+
+
+def _telling(
+    apply: Callable[[Iterable[Any]], None], on_broken: Callable[[Exception], None]
+) -> Callable[[Iterable[Any]], None]:
+    """The same, with word of what fails."""
+
+    def apply_and_tell(batch: Iterable[Any]) -> None:
+        try:
+            apply(batch)
+        except Exception as error:
+            if is_of_store(error):
+                on_broken(error)
+            raise
+
+    return apply_and_tell
 
 
 def _declared(app: faust.App, table: str) -> Any:

@@ -10,13 +10,13 @@ publishes them, but neither Ticks nor rows. When it meets a later claim than its
 owns the cell: it is `superseded` and publishes nothing any more.
 """
 
-from collections.abc import Callable, Generator, Sequence
-from typing import NamedTuple, Protocol
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ganger.schemas.decisions import Decision
 from ganger.schemas.encoding import encode_record
 from ganger.schemas.records import OwnerClaimed, Record, Tick
-from ganger.streams.checkpoint import SnapshotStore
 from ganger.streams.divergence import Divergence
 from ganger.streams.engine import Engine
 from ganger.streams.intake import Intake
@@ -24,6 +24,7 @@ from ganger.streams.kafka.cluster.topics import LEDGER, ROWS
 from ganger.streams.kafka.tables.rows import frames
 from ganger.streams.kafka.wire.envelope import Framing, headers
 from ganger.streams.kafka.wire.outlet import Outlet
+from ganger.streams.kafka.worker.saver import FAILURES, PIECE_NS, CellSnapshots, Saver
 from ganger.streams.kafka.worker.ticker import Ticker
 from ganger.streams.kernel.snapshot import SnapshotUnreadable
 from ganger.streams.kernel.state import State
@@ -37,20 +38,12 @@ ROWS_EVERY_NS = 2_000_000_000
 """Rows of a cell are published at most so often: a row that changes often is told once. Tables are
 to be no more than 5 s behind, so more than half of that is left for the way into them."""
 
-SNAPSHOT_RECORDS = 100_000
-"""Records after which a snapshot is saved: the most that a restart replays, which takes some 5 s.
-Those replayed at a restore are included: else a worker that is killed again and again would never
-get further."""
-
-SNAPSHOT_EVERY_NS = 600 * 1_000_000_000
-"""Time after which a snapshot is saved, if there was anything new."""
-
-_PIECE_NS = 5_000_000  # wait at most, between two pieces of a snapshot that is being saved
-
 _UNREACHABLE = (LogUnreachable, LedgerFailed)
 """Says nothing of the cell: the process ends, and its successor asks again."""
 
 _UNRUNNABLE = (Divergence, LogError, OutOfOrder, PayloadUnreadable, SnapshotUnreadable)
+
+log = logging.getLogger("ganger.worker")
 
 
 class CellUnrunnable(Exception):
@@ -63,13 +56,6 @@ class CellUnrunnable(Exception):
     def __init__(self, cell: str, seq: int, cause: object) -> None:
         self.seq = seq
         super().__init__(f"cell {cell}, seq {seq}: {cause}")
-
-
-class CellSnapshots(SnapshotStore, Protocol):
-    """Snapshots of one cell."""
-
-    def saving(self, seq: int, make: Callable[[], bytes]) -> Generator[None, None, int]:
-        """Keep what `make` gives for the state as it is now, in pieces; its bytes at the end."""
 
 
 class CellPorts(NamedTuple):
@@ -93,8 +79,7 @@ class CellRunner:
         partition: its partition of every topic.
         superseded: whether somebody else has claimed the cell since.
         superseded_by: the name of that worker; empty while there is none.
-        snapshot_bytes: size of the snapshot saved last; 0 before the first.
-        saved_ns: when the snapshot saved last was begun, by the monotonic clock.
+        saver: its snapshots.
         rows_count: rows published so far.
     """
 
@@ -122,10 +107,7 @@ class CellRunner:
         self._intake: Intake | None = None  # until it is handed over
         self._rows_ns = 0
         self._has_told = False  # a frame of this owner's epoch was published
-        self._saved_seq = 0
-        self.saved_ns = 0
-        self._saving: Generator[None, None, int] | None = None  # under way
-        self.snapshot_bytes = 0
+        self.saver = Saver(cell, ports.snapshots)
         self.rows_count = 0
 
     # ---- taking over -----------------------------------------------------------------------------
@@ -149,11 +131,11 @@ class CellRunner:
             raise CellUnrunnable(self.cell, self._broken_seq(error), error) from error
         self._engine = engine
         self._ticker = Ticker(engine.state)
-        self.saved_ns = mono_ns
+        self.saver.begun_ns = mono_ns
         self._intake = Intake(self.cell, self._owner, silence_ns=self._silence_ns)
         self._append(OwnerClaimed(now_ns, "", None, self._owner), self._owner_claimed)
         self._append(self._intake.claim(now_ns), self._intake_claimed)
-        return engine.state.next_seq - self._saved_seq
+        return engine.state.next_seq - self.saver.seq
 
     def _watch(self, state: State) -> Callable[[Record, list[Decision]], None]:
         first_seq = self._ports.ledger.first_seq
@@ -165,7 +147,7 @@ class CellRunner:
                 "Restore the topic, or a snapshot, from a copy",
             )
         self._state = state
-        self._saved_seq = state.next_seq
+        self.saver.seq = state.next_seq
         self._changes = changes = RowChanges(state)
         return lambda record, made: changes.observe((record,), made)
 
@@ -264,8 +246,8 @@ class CellRunner:
     def wait_ns(self, now_ns: int, mono_ns: int) -> int:
         """How long until `serve` has something to do if no record comes."""
         wait_ns = max(0, self._rows_ns + ROWS_EVERY_NS - mono_ns)
-        if self._saving is not None:
-            wait_ns = min(wait_ns, _PIECE_NS)
+        if self.saver.is_under_way:
+            wait_ns = min(wait_ns, PIECE_NS)
         if self.is_running:
             tick_ns = self._ticker.wait_ns(now_ns, mono_ns)
             if tick_ns is not None:
@@ -287,62 +269,32 @@ class CellRunner:
             self._rows_ns = mono_ns
             self._publish_rows(now_ns)
             self._ports.settle()
-        if self._saving is None and self._is_to_be_saved(mono_ns):
-            self._begin_saving(now_ns, mono_ns)
-        return self._go_on_saving()
-
-    def _is_to_be_saved(self, mono_ns: int) -> bool:
-        news = self._state.next_seq - self._saved_seq
-        if not news or self._ports.snapshots is None:
-            return False
-        return news >= SNAPSHOT_RECORDS or mono_ns - self.saved_ns >= SNAPSHOT_EVERY_NS
-
-    def _begin_saving(self, now_ns: int, mono_ns: int) -> None:
-        """Save a snapshot of the state as it is now, piece by piece."""
-        assert self._engine is not None
-        assert self._ports.snapshots is not None
-        self._publish_rows(now_ns)
-        self._saving = self._ports.snapshots.saving(self._state.next_seq, self._engine.checkpoint)
-        self._saved_seq = self._state.next_seq
-        self.saved_ns = mono_ns
-
-    def _go_on_saving(self) -> int | None:
-        if self._saving is None:
-            return None
-        try:
-            next(self._saving)
-        except StopIteration as end:
-            self.snapshot_bytes = end.value
-            self._saving = None
-            return self._saved_seq
-        return None
+        if self.saver.is_due(self._state.next_seq, mono_ns):
+            assert self._engine is not None
+            self._publish_rows(now_ns)
+            self.saver.begin(self._state.next_seq, self._engine.checkpoint, mono_ns)
+        return self.saver.go_on(mono_ns)
 
     def save(self, now_ns: int, mono_ns: int) -> None:
         """Save a snapshot, behind which nothing is left to be published, at once."""
         assert self._engine is not None
-        self._stop_saving()
         self._publish_rows(now_ns)
         self._ports.outlet.flush()
-        self.snapshot_bytes = self._engine.save_checkpoint()
-        self._saved_seq = self._state.next_seq
-        self.saved_ns = mono_ns
+        self.saver.save(self._state.next_seq, self._engine.save_checkpoint, mono_ns)
 
     def release(self, now_ns: int, mono_ns: int) -> None:
         """Leave the cell so that the next owner has little to do."""
-        is_unsaved = self._saving is not None or self._state.next_seq > self._saved_seq
-        if self.is_running and is_unsaved:
+        if self.is_running and self._state.next_seq > self.saver.seq:
             self.save(now_ns, mono_ns)
         self.close()
 
     def close(self) -> None:
         """Leave the cell as it is."""
-        self._stop_saving()
-        self._ports.close()
-
-    def _stop_saving(self) -> None:
-        if self._saving is not None:
-            self._saving.close()
-            self._saving = None
+        self.saver.stop()
+        try:
+            self._ports.close()
+        except FAILURES as error:
+            log.warning("store_unsealed cell=%s why=%r", self.cell, str(error))
 
     def _publish_rows(self, now_ns: int) -> None:
         changes = self._changes.take(self._state)

@@ -259,19 +259,22 @@ class Scheduler(Thread):
 
     def _serve(self, partition: int, runner: CellRunner, now_ns: int, mono_ns: int) -> None:
         self._adopt(partition, runner)  # its claim may have been acknowledged after it was met
-        rows_before = runner.rows_count
+        rows_before, failures_before = runner.rows_count, runner.saver.failures_count
         saved = runner.serve(now_ns, mono_ns)
-        if self._metrics is not None and runner.rows_count > rows_before:
-            self._metrics.published_rows(runner.rows_count - rows_before)
+        if self._metrics is not None:
+            if runner.rows_count > rows_before:
+                self._metrics.published_rows(runner.rows_count - rows_before)
+            if runner.saver.failures_count > failures_before:
+                self._metrics.unsaved(runner.cell)
         if saved is not None:
             self.pulse.beat()
             _spare_the_heap()
             log.info(
                 "snapshot_saved cell=%s seq=%d seconds=%.3f",
-                *(runner.cell, saved, (monotonic_ns() - runner.saved_ns) / _NS_PER_S),
+                *(runner.cell, saved, (monotonic_ns() - runner.saver.begun_ns) / _NS_PER_S),
             )
             if self._metrics is not None:
-                self._metrics.snapshotted(runner.cell, saved, runner.snapshot_bytes)
+                self._metrics.snapshotted(runner.cell, saved, runner.saver.size_bytes)
 
     def _release(self, partition: int) -> None:
         runner = self._leave(partition)

@@ -8,6 +8,7 @@ from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.jobs.gangs import placeable
 from ganger.streams.kernel.jobs.lifecycle import move_job
 from ganger.streams.kernel.jobs.lines import line_up, order_key, step_out
+from ganger.streams.kernel.nodes.bars import bars_of
 from ganger.streams.kernel.nodes.placement import find_node, is_guided, place_empty, role_order
 from ganger.streams.kernel.nodes.statement import Statement
 from ganger.streams.kernel.queues import quota
@@ -32,6 +33,9 @@ def run(session: Session) -> None:
 
 def _place(statement: Statement, job: Job, full: dict[Shape, bool]) -> None:
     state = statement.state
+    windows = state.indexes.windows
+    if windows is not None:
+        statement.bars = bars_of(state, windows, job, state.now_ns)
     for role in role_order(state, job):
         shape = job.shape.shapes[role]
         if not shape.is_empty:
@@ -46,9 +50,9 @@ def _place(statement: Statement, job: Job, full: dict[Shape, bool]) -> None:
         for _ in range(count):
             if shape in full and not job.avoid:
                 break
-            node = find_node(state, job, shape)
+            node = find_node(state, job, shape, statement.bars)
             if node is None:
-                if not job.avoid:
+                if not job.avoid and state.indexes.windows is None:
                     full[shape] = True
                 break
             statement.hold(role, shape, node, (0,))

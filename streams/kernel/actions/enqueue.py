@@ -29,22 +29,32 @@ def run(session: Session, asks: bool) -> None:
             gate.wake()
     if not gate.open_count:
         return
+    newcomer = gate.newcomer
+    if newcomer is not None:  # nobody else waits here, so there is no order to keep
+        _try(session, newcomer, asks)
+        return
     order = QueueOrder(state, gate, admits=True)
     while gate.open_count and (queue := order.best()) is not None:
         job = gate.first(queue.index)
         if job is None:
             order.drop(queue)
-            continue
-        refusal = _ask(state, job) if asks else None
-        if refusal is None:
-            _admit(session, job)
-            if gate.open_count:
-                session.line_lone()
-                order.served(queue)
-        elif refusal.queue >= 0:
-            gate.block_by(job, refusal.queue)
-        else:
-            gate.block(job)
+        elif _try(session, job, asks) and gate.open_count:
+            session.line_lone()
+            order.served(queue)
+
+
+def _try(session: Session, job: Job, asks: bool) -> bool:
+    """Admit a job unless a rule keeps it out, and then all like it; whether it was admitted."""
+    refusal = _ask(session.state, job) if asks else None
+    if refusal is None:
+        _admit(session, job)
+        return True
+    gate = session.state.indexes.gate
+    if refusal.queue >= 0:
+        gate.block_by(job, refusal.queue)
+    else:
+        gate.block(job)
+    return False
 
 
 def _ask(state: State, job: Job) -> Refusal | None:

@@ -15,24 +15,27 @@ from collections.abc import Sequence
 
 from ganger.schemas.enums import BackfillPreference, DecisionKind, Phase, Tier, Tri
 from ganger.schemas.reasons import Reason
-from ganger.schemas.records import ReservationRequested
+from ganger.streams.kernel.actions.seats import NodeSeats, give_back
 from ganger.streams.kernel.backfill import bookings, estimates
+from ganger.streams.kernel.backfill.conservative import Conservative
 from ganger.streams.kernel.backfill.futures import Futures, HolderKey
 from ganger.streams.kernel.backfill.gaps import Gaps, Held
 from ganger.streams.kernel.backfill.manners import SPOT, manner
 from ganger.streams.kernel.backfill.pool import Pool
+from ganger.streams.kernel.backfill.several import Several
 from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import ClaimEntry, Job, Key, Node, Pod
-from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.jobs.lifecycle import move_job
 from ganger.streams.kernel.jobs.lines import line_up, look_of
 from ganger.streams.kernel.jobs.starts import in_turn, placed
 from ganger.streams.kernel.jobs.waiting import TimedWaiting
+from ganger.streams.kernel.nodes.occupancy import is_out_of_use
 from ganger.streams.kernel.nodes.placement import place_counts, place_job
 from ganger.streams.kernel.nodes.statement import Statement
+from ganger.streams.kernel.nodes.windows import Window
 from ganger.streams.kernel.preemption import claims_book
 from ganger.streams.kernel.session import Session
-from ganger.streams.kernel.settings import FREED, RESERVE_ALL
+from ganger.streams.kernel.settings import FREED, RESERVE_ALL, Timing
 from ganger.streams.kernel.state import Refusal, State
 from ganger.streams.kernel.topology import choose_cards
 
@@ -46,18 +49,14 @@ _IN_GAP = Tier.BACKFILL
 class Starts:
     """Places and starts jobs in one cycle."""
 
-    __slots__ = ("_futures", "_session", "_state", "_statement", "_windows", "_yields")
+    __slots__ = ("futures", "session", "state", "statement", "windows")
 
-    def __init__(
-        self, session: Session, futures: Futures, windows: Sequence[ReservationRequested]
-    ) -> None:
-        self._session = session
-        self._state = session.state
-        self._futures = futures
-        self._statement = Statement(session.state)
-        self._windows = windows
-        timing = session.state.policy.timing
-        self._yields = timing is not None and timing.yields is not None
+    def __init__(self, session: Session, futures: Futures, windows: Sequence[Window]) -> None:
+        self.session = session
+        self.state = session.state
+        self.futures = futures
+        self.statement = Statement(session.state)
+        self.windows = windows
 
     # ---- counts have decided: see `pool.Starter` ------------------------------------------------
 
@@ -66,7 +65,7 @@ class Starts:
 
         Returns whether nothing kept it.
         """
-        if (claims or not self._seat(job)) and self._place(job, claims) is not None:
+        if (claims or not self._seat(job)) and self.place(job, 0, claims) is not None:
             return False
         self.take(job, kind, foreseen, claims)
         return True
@@ -76,7 +75,7 @@ class Starts:
 
         What placement would come to, in fewer steps.
         """
-        state, node, shape = self._state, self._state.nodes[0], job.shape
+        state, node, shape = self.state, self.state.nodes[0], job.shape
         if not (shape.is_single and state.policy.is_plain) or job.avoid or node.bucket is None:
             return False
         pod = shape.shapes[0]
@@ -86,7 +85,7 @@ class Starts:
             if kind is node.kind:
                 chosen = choose_cards(node.free & mask, pod.cards, kind.islands, False)
                 if chosen:
-                    self._statement.hold(0, pod, node, (chosen,))
+                    self.statement.hold(0, pod, node, (chosen,))
                     return True
         return False
 
@@ -94,17 +93,9 @@ class Starts:
 
     def place(self, job: Job, run_ns: int, claims: bool = False) -> Refusal | None:
         """Place a job that is to run so long; why not. `claims`: cards that are due are free."""
-        if not self._windows:
-            return self._place(job, claims)
-        shut = self._shut(self._state.now_ns, run_ns)
-        refusal = self._place(job, claims)
-        self._reopen(shut)
-        return refusal
-
-    def _place(self, job: Job, claims: bool) -> Refusal | None:
-        state, statement = self._state, self._statement
+        state, statement = self.state, self.statement
         if claims:
-            for holder in self._futures.due(state.now_ns):
+            for holder in self.futures.due(state.now_ns):
                 give_back(statement, holder)
         refusal = place_job(state, statement, job)
         if refusal is not None:
@@ -113,16 +104,23 @@ class Starts:
 
     def held(self) -> Held:
         """Cards of what is placed now."""
-        return _cards(self._statement)
+        return _cards(self.statement)
 
     def undo(self) -> None:
         """Place nothing."""
-        self._statement.discard()
+        self.statement.discard()
 
-    def take(self, job: Job, kind: DecisionKind, foreseen: Foreseen, claims: bool = False) -> None:
-        """Start the job that is placed now."""
-        state, statement = self._state, self._statement
-        estimates.settle(state, job)
+    def take(
+        self,
+        job: Job,
+        kind: DecisionKind,
+        foreseen: Foreseen,
+        claims: bool = False,
+        run_ns: int = 0,
+    ) -> None:
+        """Start the job that is placed now. `run_ns`: what is expected of it; 0: as is known now."""
+        state, statement = self.state, self.statement
+        estimates.settle(state, job, run_ns)
         if claims:
             entries = statement.take_entries()
             self._leave(job)
@@ -136,9 +134,11 @@ class Starts:
             return
         self._leave(job)
         tier = _MAIN if kind is _ALLOCATE else _gap_tier(state, job)
-        self._session.started += statement.commit(job, kind, tier, foreseen)
-        if tier is _MAIN and self._yields:
-            in_turn(state, job)
+        self.session.started += statement.commit(job, kind, tier, foreseen)
+        if tier is _MAIN:
+            timing = state.policy.timing
+            if timing is not None and timing.yields is not None:
+                in_turn(state, job)
         placed(state, job)
         job.last_tier = tier
 
@@ -146,15 +146,13 @@ class Starts:
 
     def make_room(self, job: Job, pods: Sequence[Pod]) -> tuple[ClaimEntry, ...] | None:
         """Where a job would start if attempts, and who is due, had left; none: nowhere."""
-        state, statement = self._state, self._statement
+        state, statement = self.state, self.statement
         for pod in pods:
             statement.give_back(pod)
-        for holder in self._futures.due(state.now_ns):
-            if (holder not in self._futures.lent) or state.indexes.lifted.get(holder) is None:
+        for holder in self.futures.due(state.now_ns):
+            if (holder not in self.futures.lent) or state.indexes.lifted.get(holder) is None:
                 give_back(statement, holder)
-        shut = self._shut(state.now_ns, estimates.of_run(state, job).ns or FOREVER)
         refusal = place_job(state, statement, job, False)
-        self._reopen(shut)
         if refusal is not None:
             statement.discard()
             return None
@@ -168,7 +166,7 @@ class Starts:
         grace_ns: int,
     ) -> None:
         """Let a job start there once they have; they may take so long."""
-        state = self._state
+        state = self.state
         estimates.settle(state, job)
         self._leave(job)
         until_ns = state.now_ns + state.policy.settings.claim_ns + grace_ns
@@ -176,7 +174,7 @@ class Starts:
 
     def fits_again(self, job: Job) -> bool:
         """Whether all pods of a suspended job would find a place elsewhere."""
-        state, statement = self._state, self._statement
+        state, statement = self.state, self.statement
         if not state.policy.is_plain or job.shape.is_guided:
             return False
         counts = [0] * len(job.roles)
@@ -188,7 +186,7 @@ class Starts:
 
     def start_again(self, job: Job) -> None:
         """Place and start what is pending of the job, in a gap."""
-        state, statement = self._state, self._statement
+        state, statement = self.state, self.statement
         move_job(state, job, Phase.INQUEUE)
         job.look = look_of(job)
         if place_job(state, statement, job) is not None:
@@ -197,7 +195,7 @@ class Starts:
             return
         tier = _gap_tier(state, job)
         told = bookings.foreseen(state, job, Reason.RESUMED)
-        self._session.started += statement.commit(job, DecisionKind.BACKFILL, tier, told)
+        self.session.started += statement.commit(job, DecisionKind.BACKFILL, tier, told)
         placed(state, job)
         job.last_tier = tier
 
@@ -205,62 +203,51 @@ class Starts:
         """Where a job would be placed once all that is expected to end by a moment has ended,
         beside what is placed now; none: it would not fit.
         """
-        statement = Statement(self._state)
-        for end_ns, holder, _ in self._futures.releases():
+        statement = Statement(self.state)
+        for end_ns, holder, _ in self.futures.releases():
             if end_ns > at_ns:
                 break
             give_back(statement, holder)
-        shut = self._shut(at_ns, run_ns)
-        refusal = place_job(self._state, statement, job)
+        statement.at_ns = at_ns
+        opened = self._open(at_ns)
+        refusal = place_job(self.state, statement, job)
         held = _cards(statement)
         statement.discard()
-        self._reopen(shut)
+        for node in opened:
+            node.is_open = False
+            self.state.indexes.nodes.update(node)
         return held if refusal is None else None
 
-    def _shut(self, at_ns: int, run_ns: int) -> list[Node]:
-        """Close the nodes on which a run would go on into a reservation that lies ahead."""
-        state = self._state
-        shut = []
-        for window in self._windows:
-            if at_ns < window.to_ns and window.from_ns < at_ns + run_ns:
-                for name in window.nodes:
-                    node = state.nodes[state.node_by_name[name]]
-                    if node.is_open:
-                        node.is_open = False
-                        state.indexes.nodes.update(node)
-                        shut.append(node)
-        return shut
-
-    def _reopen(self, shut: list[Node]) -> None:
-        for node in shut:
-            node.is_open = True
-            self._state.indexes.nodes.update(node)
+    def _open(self, at_ns: int) -> list[Node]:
+        """Open the nodes that are kept from everybody now and no more at a moment."""
+        state = self.state
+        opened = []
+        for window in self.windows:
+            if window.record.to_ns > at_ns:
+                continue
+            for node in (state.nodes[place.node] for place in window.places):
+                if node.is_reserved and not (node.is_open or is_out_of_use(node)):
+                    node.is_open = True
+                    state.indexes.nodes.update(node)
+                    opened.append(node)
+        return opened
 
     def _leave(self, job: Job) -> None:
         """The job stands in line no more, nor is anything reserved for it."""
-        session, state = self._session, self._state
+        session, state = self.session, self.state
         if job is session.lone:
             session.lone = None
         else:
             waiting = state.indexes.inqueue
             assert isinstance(waiting, TimedWaiting)
             waiting.remove(job)
-            self._futures.leave(waiting.left.pop())
+            self.futures.leave(waiting.left.pop())
         if state.bookings:
             bookings.drop(state, job.seq)
 
 
 def _gap_tier(state: State, job: Job) -> Tier:
     return Tier.SPOT if manner(state, job) & SPOT else _IN_GAP
-
-
-def give_back(statement: Statement, holder: HolderKey) -> None:
-    """See a holder's cards as free, unless it is a claim."""
-    seq, index, attempt = holder
-    job = statement.state.jobs[seq]
-    pod = job.pods.get(index) if job.pods else None
-    if pod is not None and pod.attempt == attempt:
-        statement.give_back(pod)
 
 
 def _cards(statement: Statement) -> Held:
@@ -284,24 +271,18 @@ def allocate(session: Session, lends: type[Gaps]) -> None:
     session.offer_gaps = session.make_way = None
     is_fitting = state.policy.settings.passes == "fitting"
     lone = session.lone
-    if lone is None and is_fitting and not (state.stirred or waiting.left):
-        return
-    windows: Sequence[ReservationRequested] = ahead_of(state) if state.reservations else ()
-    starts = Starts(session, futures, windows)
-    is_pool = len(state.nodes) == 1 and not windows and timing.yields is None
-    if is_pool and lone is not None and futures.outcome is not None:
-        has_changed = state.stirred or waiting.left or session.lone_key < futures.outcome.head
-        if not has_changed and _offer(session, Pool(state, futures, timing, starts), lone):
+    if lone is None:
+        if is_fitting and not (state.stirred or waiting.left):
+            return
+    elif futures.outcome is not None:
+        if not (state.stirred or waiting.left) and _offer(session, futures, timing, lone):
             return
         futures.outcome = None
-    settle(state, futures, is_pool)
-    planner: Pool | Gaps
-    if is_pool and not futures.odd_count and (lone is None or cards_of(lone) >= 0):
-        planner = Pool(state, futures, timing, starts)
-    else:
-        planner = (lends if timing.yields is not None else Gaps)(
-            state, futures, timing, starts, windows
-        )
+    is_pool = len(state.nodes) == 1 and state.indexes.windows is None and timing.yields is None
+    if waiting.came or waiting.left or not (is_pool and _is_settled(futures, timing)):
+        settle(state, futures, is_pool)
+    counts = is_pool and not futures.odd_count and (lone is None or cards_of(lone) >= 0)
+    planner = _pool(session, futures, timing) if counts else _planner(session, timing, lends)
     is_called = True
     if lone is not None:
         fits = planner.fits(lone)
@@ -316,27 +297,73 @@ def allocate(session: Session, lends: type[Gaps]) -> None:
     if waiting.came:
         settle(state, futures, is_pool)
     if is_pool and futures.odd_count and isinstance(planner, Pool):
-        planner = Gaps(state, futures, timing, starts, windows)
-    if isinstance(planner, Gaps):
+        planner = _planner(session, timing, lends)
+    if not isinstance(planner, Pool):
         futures.book = futures.outcome = None  # they are kept by the other alone
     if futures.lines or futures.resting or state.bookings:
         planner.walk()
         if isinstance(planner, lends):
-            session.make_way, session.host = planner.make_way, starts
+            session.make_way = planner.make_way
+            session.host = Starts(session, futures, windows_of(state))
         session.offer_gaps = planner.scan
     state.stirred = 0
 
 
-def _offer(session: Session, pool: Pool, lone: Job) -> bool:
-    """Offer what the last pass left to the lone job, behind all others; it stands in line if it may
-    not start. Whether that is all there is to do: nothing has changed since but who came.
+def _planner(session: Session, timing: Timing, lends: type[Gaps]) -> Gaps | Several:
+    """Who plans this pass where placement decides."""
+    state = session.state
+    futures = state.indexes.futures
+    assert futures is not None
+    starts = Starts(session, futures, windows_of(state))
+    if timing.yields is None and timing.reserve >= RESERVE_ALL:
+        seats = NodeSeats(state, futures, starts.statement, starts.take)
+        return Conservative(state, futures, timing, seats)
+    if futures.prospect is not None:
+        futures.prospect = None  # kept by those alone
+        futures.touched.clear()
+    return (Gaps if timing.yields is None else lends)(
+        state, futures, timing, starts, starts.windows
+    )
+
+
+def _pool(session: Session, futures: Futures, timing: Timing) -> Pool:
+    """Who plans this pass where counts decide: the same as in the last one."""
+    if futures.prospect is not None:
+        futures.prospect = None  # kept by those of `_planner` alone
+        futures.touched.clear()
+    pool, starts = futures.planner, futures.starter
+    if not (isinstance(pool, Pool) and isinstance(starts, Starts)):
+        starts = futures.starter = Starts(session, futures, ())
+        pool = futures.planner = Pool(session.state, futures, timing, starts)
+    starts.session = session
+    pool.begin()
+    return pool
+
+
+def _offer(session: Session, futures: Futures, timing: Timing, lone: Job) -> bool:
+    """Offer what the last pass left to the lone job, if it stands behind all others; it stands in
+    line if it may not start. Whether that is all there is to do: nobody else could start then, and
+    nothing but who came has changed since.
     """
-    cards = cards_of(lone)
-    if cards < 0 or not pool.is_settled():
+    state, outcome = session.state, futures.outcome
+    assert outcome is not None
+    node = state.nodes[0]
+    if node.free_count != outcome.free or not node.is_open or session.lone_key < outcome.head:
         return False
-    may = cards <= pool.free and takes_part(session.state, lone)
-    if not (may and pool.start_beside(lone, cards)):
-        _line_lone(session)
+    if len(state.nodes) > 1 or state.indexes.windows or futures.ends.has_due(state.now_ns):
+        return False
+    cards = cards_of(lone)
+    if cards < 0:
+        return False
+    if cards <= outcome.free and takes_part(state, lone):
+        guard_ns = timing.guard_ns
+        if guard_ns:
+            head = state.jobs[outcome.head[-1]]
+            if (state.now_ns - head.submitted_ns >= guard_ns) is not (outcome.lane > 0):
+                return False
+        if _pool(session, futures, timing).start_beside(lone, cards, outcome):
+            return True
+    _line_lone(session)
     return True
 
 
@@ -354,10 +381,16 @@ def scan(session: Session) -> None:
         session.offer_gaps()
 
 
-def ahead_of(state: State) -> list[ReservationRequested]:
-    """Reservations of nodes that have not begun, by their begin and name."""
-    found = [r for r in state.reservations.values() if r.from_ns > state.clock_ns and r.nodes]
-    return sorted(found, key=lambda r: (r.from_ns, r.reservation))
+def windows_of(state: State) -> Sequence[Window]:
+    """What is reserved by request, now or later."""
+    windows = state.indexes.windows
+    return () if windows is None else windows.windows
+
+
+def _is_settled(futures: Futures, timing: Timing) -> bool:
+    """Whether there is nothing to settle where counts decide, if nobody came or left."""
+    odd = futures.stale or futures.odd_count or futures.by_kind
+    return not odd and timing.reserve < RESERVE_ALL
 
 
 def settle(state: State, futures: Futures, is_pool: bool) -> None:
@@ -376,15 +409,14 @@ def settle(state: State, futures: Futures, is_pool: bool) -> None:
     for key in waiting.left:
         futures.leave(key)
     waiting.left.clear()
-    came = list(waiting.came.items())
-    waiting.came.clear()
-    for key, job in came:
+    newcomers = list(waiting.came)
+    for key, job in waiting.came.items():
         futures.stand(job, job.queue if state.policy.queue_order else 0, cards_of(job))
         if books and job.seq not in state.bookings:
             futures.unbooked[key] = None
+    waiting.came.clear()
     by_kind = not is_pool or futures.odd_count > 0
     if timing.scans:
-        newcomers = [key for key, _ in came]
         if by_kind is not futures.by_kind:
             futures.clear_bench(estimates.lane_count(state), by_kind)
             newcomers = futures.places()
@@ -392,12 +424,12 @@ def settle(state: State, futures: Futures, is_pool: bool) -> None:
             job = state.jobs[key[-1]]
             if takes_part(state, job):
                 _seat(state, futures, job, key)
-        for who in futures.take_stale():
+        for who in futures.take_stale() if futures.stale else ():
             if isinstance(who, int):
                 _price(state, futures, who)
             else:
                 _seat(state, futures, state.jobs[who[-1]], who)
-    if books and (has_left or futures.book is None):
+    if books and (has_left or (futures.book is None and futures.prospect is None)):
         kept = [seq for seq in state.bookings if is_standing(state, seq)]
         if len(kept) < len(state.bookings):
             bookings.keep_only(state, kept)

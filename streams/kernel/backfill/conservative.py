@@ -9,7 +9,6 @@ had nothing booked; who can is booked there instead. When its time comes a job s
 At most `depth` jobs have bookings, as the policy says. Those behind wait until one of these starts.
 """
 
-from typing import NamedTuple
 
 from ganger.schemas.enums import DecisionKind
 from ganger.schemas.reasons import Reason
@@ -60,7 +59,7 @@ class Conservative(Several):
             for seq in [seq for seq in prospect.booked if seq not in state.bookings]:
                 prospect.unbook(seq)
         self._book_again(prospect, displaced, changed)
-        if prospect.gains:
+        if state.stirred & FREED and prospect.gains:
             self._move_up(prospect, changed)
         self._book(prospect, changed)
         self._start_due(prospect, changed)
@@ -79,7 +78,7 @@ class Conservative(Several):
         futures.unbooked.clear()
         for key in futures.places():
             if key[-1] not in state.bookings:
-                futures.unbooked[key] = -1
+                futures.unbooked[key] = None
         displaced = []
         rooms = prospect.rooms
         for start_ns, seq in sorted((one.start_ns, one.job) for one in state.bookings.values()):
@@ -101,6 +100,7 @@ class Conservative(Several):
                 displaced.append(seq)
             else:
                 prospect.book(seq, held)
+                prospect.tried[seq] = 0
         return sorted(displaced)
 
     # ---- booking --------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class Conservative(Several):
             duration_ns = _duration_ns(held_of(booking))
             held = self._find(prospect, job, duration_ns, state.now_ns)
             if held is None:
-                futures.unbooked[_key(job)] = prospect.gain_count()
+                futures.unbooked[_key(job)] = (prospect.gain_count(), duration_ns)
                 bookings.give_up(state, seq, _NOT_NEEDED)
             else:
                 prospect.book(seq, held)
@@ -133,15 +133,16 @@ class Conservative(Several):
             if len(prospect.booked) >= self._timing.depth:
                 break
             job = state.jobs[key[-1]]
-            if unbooked[key] == prospect.gain_count() or never_fits(state, job.shape) is not None:
-                continue
             duration_ns = estimates.of_run(state, job).ns or FOREVER
+            asked = (prospect.gain_count(), duration_ns)
+            if unbooked[key] == asked or never_fits(state, job.shape) is not None:
+                continue
             if not is_bookable(job):
                 self._start_loose(prospect, job, duration_ns)
                 continue
             held = self._find(prospect, job, duration_ns, state.now_ns)
             if held is None:
-                unbooked[key] = prospect.gain_count()
+                unbooked[key] = asked
             else:
                 prospect.book(job.seq, held)
                 del unbooked[key]
@@ -159,7 +160,7 @@ class Conservative(Several):
         recent, seen = _NO_GAIN, len(gains)  # those made by who moved up just now
         for seq in sorted(prospect.booked):
             held = prospect.booked[seq]
-            gain = since[max(0, prospect.tried.get(seq, 0) - base)]
+            gain = since[max(0, prospect.tried[seq] - base)]
             while seen < len(prospect.gains):
                 recent = _both(recent, prospect.gains[seen])
                 seen += 1
@@ -219,10 +220,11 @@ class Conservative(Several):
         kind, told = self._told(job, held)
         run_ns = 0 if held.until_ns >= FOREVER else held.until_ns - held.start_ns
         if self._hand.start_at(job, held.places, kind, told, run_ns):
-            self._book_again(prospect, prospect.met(state, seq), changed)
+            bases = self._bases([entry.node for entry in held.places])
+            self._book_again(prospect, prospect.met(seq, state.now_ns, bases), changed)
             return
         prospect.unbook(seq)
-        futures.unbooked[key] = -1
+        futures.unbooked[key] = None
         if seq in state.bookings:
             bookings.give_up(state, seq, _NOT_NEEDED)
 
@@ -243,13 +245,14 @@ class Conservative(Several):
             return
         self._left -= 1
         held = Held(state.now_ns, min(state.now_ns + duration_ns, FOREVER), ())
-        places = self._hand.within(job, held)
+        places = self._hand.within(job, held, prospect)
         if places is None:
             return
         held = held._replace(places=places)
         kind, told = self._told(job, held)
         if self._hand.start_at(job, places, kind, told, 0):
-            displaced = prospect.catch_up(state, [entry.node for entry in places])
+            bases = self._bases([entry.node for entry in places])
+            displaced = prospect.catch_up(state.now_ns, bases)
             assert not displaced, displaced
 
 

@@ -139,10 +139,10 @@ def lane_count(state: State) -> int:
 
 def expected_ns(state: State, job: Job) -> int:
     """Run time to expect of the job's pods once they run; `FOREVER` where nothing is known."""
-    estimate = job.estimate_ns
+    request = job.request
     if state.policy.settings.expect == "limit":
-        return limit_ns(job) or estimate or FOREVER
-    return estimate or declared_ns(job) or FOREVER
+        return request.time_limit_ns or request.runtime_estimate_ns or job.estimate_ns or FOREVER
+    return job.estimate_ns or request.runtime_estimate_ns or request.time_limit_ns or FOREVER
 
 
 def expected_end(state: State, job: Job, pod: Pod) -> int:
@@ -166,15 +166,18 @@ def of_run(state: State, job: Job) -> Estimate:
     return of(state, job)
 
 
-def settle(state: State, job: Job) -> None:
-    """Keep what is expected of a job that starts now, if only history says it."""
+def settle(state: State, job: Job, run_ns: int = 0) -> None:
+    """Keep what is expected of a job that starts now, if only history says it. `run_ns`: what was
+    expected when its cards were chosen; 0: what is expected now.
+    """
     settings = state.policy.settings
     if settings.estimates != "predicted":
         return
     if settings.margin == "learnt" or settings.expect != "limit" or not limit_ns(job):
         estimate = of(state, job)
-        if job.estimate_ns != estimate.ns:
-            job.estimate_ns, job.estimate_source = estimate.ns, estimate.source
+        ns = run_ns or estimate.ns
+        if job.estimate_ns != ns:
+            job.estimate_ns, job.estimate_source = ns, estimate.source
             state.touch(job)
 
 
@@ -190,6 +193,8 @@ def note_pods(state: State, futures: Futures, job: Job) -> None:
             cards = (pod.mask & ~claimed).bit_count()
         end_ns = expected_end(state, job, pod)
         futures.expect((pod.job, pod.index, pod.attempt), end_ns, cards)
+        if futures.prospect is not None:
+            futures.touched[pod.node] = None
         return
     for pod in pods.values():
         if pod.allocated_seq == state.cause:
@@ -249,6 +254,8 @@ def note(state: State, futures: Futures, job: Job, pod: Pod) -> None:
     """A pod holds cards from now on, or is expected to end at another time than before."""
     holder = (pod.job, pod.index, pod.attempt)
     before = futures.forget(holder)
+    if futures.prospect is not None:
+        futures.touched[pod.node] = None
     if not pod.mask and job.shape.shapes[pod.index % len(job.roles)].cards_milli:
         futures.resting[holder] = None  # suspended: it holds no cards
         return
@@ -294,6 +301,7 @@ def note_claim(state: State, futures: Futures, job: Job) -> None:
         if end_ns < state.clock_ns:
             end_ns = claim.until_ns + run_ns
     futures.expect((job.seq, -1, 0), end_ns, cards)
+    _touch(futures, claim)
 
 
 def claim_made(state: State, futures: Futures, job: Job) -> None:
@@ -306,7 +314,15 @@ def claim_ended(state: State, futures: Futures, claim: Claim) -> None:
     """A claim was met or given up."""
     futures.forget((claim.job, -1, 0))
     futures.book = None
+    _touch(futures, claim)
     recount_nodes(state, futures, claim)
+
+
+def _touch(futures: Futures, claim: Claim) -> None:
+    """The nodes of a claim are to be looked at anew."""
+    if futures.prospect is not None:
+        for entry in claim.entries:
+            futures.touched[entry.node] = None
 
 
 def recount_nodes(state: State, futures: Futures, claim: Claim) -> None:
@@ -320,6 +336,8 @@ def ended(state: State, futures: Futures, job: Job, pod: Pod, has_succeeded: boo
     """An attempt has ended; its job has given it up."""
     state.stirred |= STIRRED | FREED
     found = futures.forget((pod.job, pod.index, pod.attempt))
+    if futures.prospect is not None:
+        futures.touched[pod.node] = None
     if futures.book is not None and found is not None:
         futures.book.release(pod.mask.bit_count(), state.now_ns, found[0])
     if has_succeeded and not job.pods and learns(state) and not is_pending(job):

@@ -8,6 +8,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ganger.streams.kernel.backfill.prospect import Prospect
 from ganger.streams.kernel.entities import Job, Key
 from ganger.streams.kernel.horizon.bench import Bench
 from ganger.streams.kernel.horizon.book import Book
@@ -53,13 +54,17 @@ class Futures:
         lines: keys of the waiting jobs in order, by queue, or all in line 0.
         bench: those of them that gaps are offered to, by cards or `by_kind`.
         book: bookings of all that wait, under conservative backfill on cards that are all alike.
-        unbooked: keys of waiting jobs without a booking, under conservative backfill.
+        prospect: the same, and what holds cards, on several nodes.
+        touched: nodes of which the prospect does not know what has happened to them.
+        unbooked: keys of waiting jobs without a booking, under conservative backfill; with what it
+            was that they found no start with, if they were asked.
         held: cards of those who are expected to end.
         held_until: the sum of their ends, each as often as it has cards.
         odd_count: jobs that wait and ask for more than cards, so that counts do not decide.
         lent: attempts in gaps, where those may have to make way, with their cards.
         lent_cards: the sum of these.
         stale: rows that have changed since lanes were made of them.
+        planner, starter: kept for the next cycle by module `timed`.
         outcome: of the last pass; none once anything it was made of may have changed.
         resting: suspended attempts, and some that were.
     """
@@ -84,8 +89,12 @@ class Futures:
         "lines",
         "odd_count",
         "outcome",
+        "planner",
+        "prospect",
         "resting",
         "stale",
+        "starter",
+        "touched",
         "unbooked",
         "woken",
     )
@@ -101,8 +110,12 @@ class Futures:
         self.lent: dict[HolderKey, int] = {}
         self.lent_cards = 0
         self.resting: dict[HolderKey, None] = {}
-        self.unbooked: dict[Key, None] = {}
+        self.prospect: Prospect | None = None
+        self.touched: dict[int, None] = {}
+        self.unbooked: dict[Key, tuple[int, int] | None] = {}
         self.outcome: Outcome | None = None
+        self.planner: object | None = None
+        self.starter: object | None = None
         self.woken = (-1, -1)  # the booking, by start and job, that a timer was set for last
         self._expected: dict[HolderKey, tuple[int, int]] = {}  # end, cards
         self._queued: dict[Key, tuple[int, int]] = {}  # the line that a key stands in, and cards

@@ -17,7 +17,6 @@ from typing import NamedTuple, Protocol
 
 from ganger.schemas.enums import DecisionKind
 from ganger.schemas.reasons import Reason
-from ganger.schemas.records import ReservationRequested
 from ganger.streams.kernel.backfill import bookings, estimates
 from ganger.streams.kernel.backfill.bookings import Room
 from ganger.streams.kernel.backfill.estimates import Estimate
@@ -31,6 +30,7 @@ from ganger.streams.kernel.horizon.orders import ORDERS, Ask
 from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.jobs.waiting import GROWING
 from ganger.streams.kernel.nodes.node_index import MEMORY_SHIFT, NodeIndex
+from ganger.streams.kernel.nodes.windows import Window
 from ganger.streams.kernel.queues.capacity import never_fits
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, Shape
 from ganger.streams.kernel.session import Turns, Way
@@ -105,9 +105,9 @@ class Gaps:
         futures: Futures,
         timing: Timing,
         hand: Hand,
-        windows: Sequence[ReservationRequested],
+        windows: Sequence[Window],
     ) -> None:
-        """`windows`: reservations of nodes that have not begun."""
+        """`windows`: what is reserved by request, now or later."""
         self._windows = windows
         self.head: Head | None = None
         self._state = state
@@ -253,8 +253,8 @@ class Gaps:
             if end_ns > now_ns:
                 moments[end_ns] = None
         for window in self._windows:
-            if window.to_ns > now_ns:
-                moments[window.to_ns] = None
+            if window.record.to_ns > now_ns:
+                moments[window.record.to_ns] = None
         return sorted(moments)
 
     # ---- in gaps --------------------------------------------------------------------------------
@@ -349,7 +349,9 @@ class Gaps:
             claims = True
             refusal = hand.place(job, run_ns, claims=True)
         if refusal is not None:
-            return Verdict.SKIPPED if refusal.queue >= 0 else Verdict.FULL
+            # what is kept from this one by a reservation need not be kept from its like
+            is_own = refusal.queue >= 0 or bool(self._windows)
+            return Verdict.SKIPPED if is_own else Verdict.FULL
         left, held = 0, hand.held()
         if not is_safe:
             # cards that are due count in the plan already, so nothing is known of the rest

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 
 from ganger.schemas.enums import DecisionKind, IdleClass
 from ganger.schemas.reasons import Reason
-from ganger.schemas.records import ReservationRequested
 from ganger.streams.kernel.backfill import estimates, manners, tuning
 from ganger.streams.kernel.backfill.futures import Futures, HolderKey
 from ganger.streams.kernel.backfill.gaps import Gaps, Hand, Head, Held, OpenNodes, holdings
@@ -28,6 +27,7 @@ from ganger.streams.kernel.horizon.bench import Verdict
 from ganger.streams.kernel.horizon.easy import Candidate
 from ganger.streams.kernel.horizon.gather import Freed
 from ganger.streams.kernel.horizon.steps import FOREVER
+from ganger.streams.kernel.nodes.windows import Window
 from ganger.streams.kernel.session import Way
 from ganger.streams.kernel.settings import Timing
 from ganger.streams.kernel.state import Refusal, State
@@ -52,9 +52,9 @@ class Lent(Gaps):
         futures: Futures,
         timing: Timing,
         hand: Hand,
-        windows: Sequence[ReservationRequested],
+        windows: Sequence[Window],
     ) -> None:
-        """`windows`: reservations of nodes that have not begun."""
+        """`windows`: what is reserved by request, now or later."""
         super().__init__(state, futures, timing, hand, windows)
         self._giving: dict[HolderKey, int] | None = None  # cards of those who make way at once
 
@@ -166,7 +166,8 @@ class Lent(Gaps):
             return Verdict.TOO_LONG
         refusal = hand.place(job, estimates.of_run(state, job).ns or FOREVER)
         if refusal is not None:
-            return Verdict.SKIPPED if refusal.queue >= 0 else Verdict.FULL
+            is_own = refusal.queue >= 0 or bool(self._windows)
+            return Verdict.SKIPPED if is_own else Verdict.FULL
         held = hand.held()
         idle = self._idle_class(held)
         if self._is_unsuited(job, manner, held):

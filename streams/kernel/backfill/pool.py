@@ -6,11 +6,10 @@ only for a job that starts.
 
 from typing import Protocol
 
-from ganger.schemas.enums import DecisionKind, Estimates
+from ganger.schemas.enums import DecisionKind
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill import bookings, estimates
 from ganger.streams.kernel.backfill.bookings import Room
-from ganger.streams.kernel.backfill.estimates import Estimate
 from ganger.streams.kernel.backfill.futures import Futures, Outcome
 from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import Job, Key
@@ -71,6 +70,7 @@ class Pool:
     )
 
     def __init__(self, state: State, futures: Futures, timing: Timing, starter: Starter) -> None:
+        self.free = 0
         self.heads: list[Job] = []
         self.start_ns, self.extra = FOREVER, 0
         self.outlook: Outlook | None = None
@@ -78,8 +78,18 @@ class Pool:
         self._futures = futures
         self._timing = timing
         self._starter = starter
-        node = self._node = state.nodes[0]
-        self.free = node.free_count + futures.ends.due(state.now_ns) if node.is_open else 0
+        self._node = state.nodes[0]
+
+    def begin(self) -> None:
+        """Begin a pass, with the cards as they are now."""
+        node = self._node = self._state.nodes[0]
+        self.free = node.free_count + self._futures.ends.due(self._state.now_ns)
+        if not node.is_open:
+            self.free = 0
+        if self.heads:
+            self.heads.clear()
+            self.start_ns, self.extra = FOREVER, 0
+            self.outlook = None
 
     def fits(self, job: Job) -> bool:
         """Whether there are cards for a job now."""
@@ -90,24 +100,11 @@ class Pool:
         cards = job.shape.min_needs[0][0] // CARD_MILLI
         return self._start(job, cards, _ALLOCATE, bookings.foreseen(self._state, job, _IN_TURN))
 
-    def is_settled(self) -> bool:
-        """Whether nobody who waits could start now, as at the end of the last pass."""
-        outcome, state = self._futures.outcome, self._state
-        if outcome is None or outcome.free != self.free or self.free != self._node.free_count:
-            return False
-        guard_ns = self._timing.guard_ns
-        if not guard_ns:
-            return True
-        head = state.jobs[outcome.head[-1]]
-        return (state.now_ns - head.submitted_ns >= guard_ns) == (outcome.lane > 0)
-
-    def start_beside(self, job: Job, cards: int) -> bool:
+    def start_beside(self, job: Job, cards: int, outcome: Outcome) -> bool:
         """Start a job that fits and came after the last pass, before or beside the reservation;
-        whether it could. Nobody else who waits can start: see `is_settled`.
+        whether it could. Nobody else who waits can start, as at the end of that pass.
         """
-        state, futures = self._state, self._futures
-        outcome = futures.outcome
-        assert outcome is not None and cards <= self.free
+        state = self._state
         estimate_ns = estimates.lanes(state, job)[outcome.lane]
         gap = Gap(outcome.start_ns, outcome.extra)
         if not gap.take(state.now_ns, cards, estimate_ns):
@@ -116,12 +113,8 @@ class Pool:
         if not self._fill(job, cards, estimate_ns, gap_end_ns, outcome.lane, outcome.extra):
             return False
         if estimate_ns == estimates.expected_ns(state, job):
-            self._conclude(outcome.head, gap, outcome.lane)
+            self._futures.outcome = outcome._replace(free=self.free, extra=gap.extra)
         return True
-
-    def _conclude(self, head: Key, gap: Gap, lane: int) -> None:
-        """Nobody behind the head can start as things are."""
-        self._futures.outcome = Outcome(head, self.free, gap.start_ns, gap.extra, lane)
 
     def _start(self, job: Job, cards: int, kind: DecisionKind, foreseen: Foreseen) -> bool:
         claims = cards > self._node.free_count  # some of them are only due
@@ -205,26 +198,26 @@ class Pool:
         """Offer the gaps before and beside the reservations to all that wait behind."""
         if not self.heads:
             return
-        timing, now_ns = self._timing, self._state.now_ns
-        head = self.heads[0]
+        timing, head = self._timing, self.heads[0]
         lane = 0
-        if timing.guard_ns and now_ns - head.submitted_ns >= timing.guard_ns:
+        if timing.guard_ns and self._state.now_ns - head.submitted_ns >= timing.guard_ns:
             lane = 1
         if self.outlook is not None:
             if self.free > 0:
                 self._scan_outlook(self.outlook, lane)
             return
+        start_ns, extra = self.start_ns, self.extra
         is_whole = timing.routes == ROUTES
-        if is_whole:
-            gap = Gap(self.start_ns, self.extra)
-        else:
-            start_ns = self.start_ns if "safe" in timing.routes else now_ns
-            gap = Gap(start_ns, self.extra if "beside" in timing.routes else 0)
+        if not is_whole:
+            start_ns = start_ns if "safe" in timing.routes else self._state.now_ns
+            extra = extra if "beside" in timing.routes else 0
+        gap = Gap(start_ns, extra)
         is_simple = timing.order in ("arrival", "shortest")
         if self.free > 0 and not self._fill_all(head, gap, lane, is_simple):
             return
         if is_simple and is_whole and self.free == self._node.free_count:
-            self._conclude(_key(head), gap, lane)
+            assert head.key is not None, head.seq
+            self._futures.outcome = Outcome(head.key, self.free, start_ns, gap.extra, lane)
 
     def _fill_all(self, head: Job, gap: Gap, lane: int, is_simple: bool) -> bool:
         """Start who may start before and beside the only reservation; whether it stands for sure
@@ -237,6 +230,8 @@ class Pool:
             chosen = self._futures.bench.offer(
                 now_ns, self.free, gap, lane=lane, is_shortest=is_shortest
             )
+            if not chosen:
+                return True
         else:
             bound = Bound(self._futures.cards_of(_key(head)), FOREVER)
             chosen = scan(self._candidates(lane), now_ns, self.free, gap, bound)
@@ -294,14 +289,13 @@ class Pool:
         """
         state = self._state
         judged_ns = estimate_ns if estimate_ns < FOREVER else 0
-        estimate = estimates.judged(state, job, judged_ns, lane)
-        now_ns = state.now_ns
+        ns, margin_ns, source = estimates.judged(state, job, judged_ns, lane)
         if gap_end_ns:
-            gap_ns = min(gap_end_ns, FOREVER - 1) - now_ns
+            gap_ns = min(gap_end_ns, FOREVER - 1) - state.now_ns
             said_ns = gap_end_ns if gap_end_ns < FOREVER else 0
-            told = Foreseen(_SAFE, judged_ns, 0, gap_ns, said_ns, *estimate_fields(estimate))
+            told = Foreseen(_SAFE, judged_ns, 0, gap_ns, said_ns, ns, source, margin_ns)
         else:
-            told = Foreseen(_BESIDE, 0, left * CARD_MILLI, 0, 0, *estimate_fields(estimate))
+            told = Foreseen(_BESIDE, 0, left * CARD_MILLI, 0, 0, ns, source, margin_ns)
         return self._start(job, cards, _BACKFILL, told)
 
     # ---- everybody booked -----------------------------------------------------------------------
@@ -410,8 +404,3 @@ def _key(job: Job) -> Key:
     """The place of a job that waits."""
     assert job.key is not None, job.seq
     return job.key
-
-
-def estimate_fields(estimate: Estimate) -> tuple[int, Estimates, int]:
-    """Its parts in the order in which decisions name them."""
-    return estimate.ns, estimate.source, estimate.margin_ns

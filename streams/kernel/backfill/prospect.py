@@ -1,7 +1,7 @@
 """Free cards of a cell's nodes over time, as they are expected: what runs, is claimed and is booked.
 
-Kept in `horizon.rooms`, for policies that make several reservations on several nodes. It changes as
-the facts do: a node that something has happened to is looked at anew, alone (`catch_up`). Bookings
+Kept in `horizon.rooms`, for policies that make several reservations on several nodes. Of each node
+a *base* says what is free but for bookings (module `bases`); it changes as the facts do (`catch_up`). Bookings
 never overlap with what holds cards, nor with each other; where a fact comes in their way (a pod
 outlives its estimate, a node is closed) they are displaced, and are to be made anew.
 
@@ -11,62 +11,24 @@ through a gain.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
 
-from ganger.streams.kernel.entities import Booking, ClaimEntry, Node
+from ganger.streams.kernel.entities import Booking, ClaimEntry
 from ganger.streams.kernel.horizon.masks import Masks
-from ganger.streams.kernel.horizon.rooms import Rooms
+from ganger.streams.kernel.horizon.rooms import Fit, Rooms
 from ganger.streams.kernel.horizon.steps import FOREVER
-from ganger.streams.kernel.nodes.node_index import NodeIndex, matches
 from ganger.streams.kernel.resources import Shape
-from ganger.streams.kernel.state import State
-from ganger.streams.kernel.topology import choose_cards, pods_in
 
-_SUITS_MAX = 256
-"""Shapes whose cards on all nodes are remembered."""
+_MANY = 1 << 32
+"""More cards than any node has."""
 
+class NodeFit(Fit[Shape], Protocol):
+    """How pods fit into the nodes of the cell, as these were once."""
 
-class CardFit:
-    """How pods of a shape fit into cards of a node, by cards, taints and labels alone."""
-
-    __slots__ = ("_index", "_suits")
-
-    def __init__(self, index: NodeIndex) -> None:
-        self._index = index
-        self._suits: dict[Shape, list[int]] = {}  # cards of each node that suit
-
-    def pods(self, kind: Shape, node: int, free: int) -> int:
-        """How many fit."""
-        suits = self._suits.get(kind)
-        if suits is None:
-            suits = self._suit(kind)
-        free &= suits[node]
-        if not kind.same_island:
-            return free.bit_count() // kind.cards
-        found = self._index.nodes[node].kind
-        assert found is not None, node
-        return pods_in(free, kind.cards, found.islands, True)
-
-    def choose(self, kind: Shape, node: int, free: int) -> int:
-        """The cards of one, as placement chooses them."""
-        found = self._index.nodes[node].kind
-        assert found is not None, node
-        suits = self._suits[kind][node]
-        return choose_cards(free & suits, kind.cards, found.islands, kind.same_island)
-
-    def _suit(self, shape: Shape) -> list[int]:
-        index = self._index
-        masks = {kind.order: mask for kind, mask, _ in index.eligible(shape)}
-        selectors = shape.request.selectors
-        suits = [0] * len(index.nodes)
-        for node in index.nodes:
-            if node.kind is not None and matches(node.labels, selectors):
-                suits[node.index] = masks.get(node.kind.order, 0)
-        if len(self._suits) >= _SUITS_MAX:
-            self._suits.clear()
-        self._suits[shape] = suits
-        return suits
+    def is_of(self, nodes: list[int]) -> bool:
+        """Whether there are no other nodes than there were, and these are of the same kinds."""
+        ...
 
 
 class Gain(NamedTuple):
@@ -91,6 +53,7 @@ class Prospect:
     Attributes:
         rooms: their free cards over time.
         booked: what is booked for waiting jobs, by seq.
+        fit: how pods fit.
         starts: start and seq of these, ascending.
         gains: since the last time all jobs were asked.
         tried: by job, how many gains there had been, in all, when it last found no earlier start.
@@ -98,57 +61,51 @@ class Prospect:
     """
 
     __slots__ = (
-        "_base",
-        "_known",
+        "_bases",
         "_on_node",
         "booked",
+        "fit",
         "gain_base",
         "gains",
-        "homeless",
         "rooms",
         "starts",
         "tried",
     )
 
-    def __init__(self, state: State) -> None:
-        """Of what holds cards now; nothing is booked. O(nodes + pods)."""
+    def __init__(self, now_ns: int, bases: list[Masks], fit: NodeFit) -> None:
+        """Nothing is booked, and nobody was asked: so all is gain. O(nodes).
+
+        Args:
+            now_ns: the origin of all.
+            bases: by node.
+            fit: how pods fit.
+        """
         self.booked: dict[int, Held] = {}
         self.starts: list[tuple[int, int]] = []
-        self.gains: list[Gain] = []
+        self.gains = [Gain(now_ns, FOREVER, _MANY)]
         self.gain_base = 0
         self.tried: dict[int, int] = {}
-        self.homeless: dict[int, int] = {}  # like `tried`, of jobs that found no start at all
         self._on_node: dict[int, dict[int, None]] = {}  # who is booked there
-        self._known = [_look(node) for node in state.nodes]
-        self._base = [base_of(state, node) for node in state.nodes]
-        first = {place: base.masks[0] for place, base in enumerate(self._base)}
-        self.rooms: Rooms[Shape] = Rooms(state.now_ns, first, CardFit(state.indexes.nodes))
-        for place, base in enumerate(self._base):
-            for from_ns, until_ns, mask in base.segments(state.now_ns, FOREVER):
+        self._bases = bases
+        first = {place: base.masks[0] for place, base in enumerate(bases)}
+        self.fit = fit
+        self.rooms: Rooms[Shape] = Rooms(now_ns, first, fit)
+        for place, base in enumerate(bases):
+            for from_ns, until_ns, mask in base.segments(now_ns, FOREVER):
                 self.rooms.give(place, from_ns, until_ns, mask & ~first[place])
                 self.rooms.take(place, from_ns, until_ns, first[place] & ~mask)
 
     # ---- facts --------------------------------------------------------------------------------
 
-    def knows(self, state: State) -> bool:
-        """Whether its nodes are those of the cell, of the same kinds. O(nodes)."""
-        return len(self._known) == len(state.nodes)
-
-    def catch_up(self, state: State, touched: list[int]) -> list[int] | None:
-        """Look anew at nodes that something has happened to.
-
-        Returns:
-            Jobs whose bookings were displaced, ascending; none where a node is of another kind than
-            it was, so that all must be made anew.
+    def catch_up(self, now_ns: int, bases: dict[int, Masks]) -> list[int]:
+        """Time has gone on, and of some nodes the base is another. Returns the jobs whose bookings
+        were displaced, ascending.
         """
-        now_ns = state.now_ns
         self.rooms.trim(now_ns)
         displaced: dict[int, None] = {}
-        for place in sorted(touched):
-            if _look(state.nodes[place]) != self._known[place]:
-                return None
-            base = base_of(state, state.nodes[place])
-            for from_ns, until_ns, more, less in differences(self._base[place], base, now_ns):
+        for place in sorted(bases):
+            base = bases[place]
+            for from_ns, until_ns, more, less in differences(self._bases[place], base, now_ns):
                 if less:
                     for seq in self._in_way(place, from_ns, until_ns, less):
                         displaced[seq] = None
@@ -157,7 +114,7 @@ class Prospect:
                 if more:
                     self.rooms.give(place, from_ns, until_ns, more)
                     self._gain(place, from_ns, until_ns)
-            self._base[place] = base
+            self._bases[place] = base
         return sorted(displaced)
 
     def _in_way(self, place: int, from_ns: int, until_ns: int, mask: int) -> list[int]:
@@ -170,12 +127,17 @@ class Prospect:
             and any(one.node == place and one.mask & mask for one in self.booked[seq].places)
         ]
 
+    def booked_on(self, place: int) -> Iterable[int]:
+        """Who is booked on a node."""
+        return self._on_node.get(place, ())
+
     # ---- bookings -----------------------------------------------------------------------------
 
     def book(self, seq: int, held: Held) -> None:
         """Hold cards, which are free then, for a job that has none booked."""
         assert seq not in self.booked, seq
         self.booked[seq] = held
+        self.tried[seq] = self.gain_count()
         insort(self.starts, (held.start_ns, seq))
         for node, mask in by_node(held.places).items():
             self._on_node.setdefault(node, {})[seq] = None
@@ -207,21 +169,20 @@ class Prospect:
         for node in by_node(old.places):
             self._gain(node, max(old.start_ns, held.start_ns), old.until_ns)
 
-    def met(self, state: State, seq: int) -> list[int]:
+    def met(self, seq: int, now_ns: int, bases: dict[int, Masks]) -> list[int]:
         """A job has started as booked: its cards are held by its pods, or by its claim, from now.
 
-        Returns:
-            Who is displaced since it is expected to hold them for longer.
+        `bases`: of its nodes, with these. Returns who is displaced since they are expected to hold
+        them for longer, ascending.
         """
         held = self._forget(seq)
         nodes = by_node(held.places)
         for node, mask in nodes.items():
             self.rooms.give(node, held.start_ns, held.until_ns, mask)
-        displaced = self.catch_up(state, list(nodes))
-        assert displaced is not None, seq
-        for node in nodes:
-            if self.rooms.nodes[node].at(max(state.now_ns, held.until_ns - 1)) & nodes[node]:
-                self._gain(node, max(state.now_ns, held.start_ns), held.until_ns)
+        displaced = self.catch_up(now_ns, bases)
+        for node, mask in nodes.items():
+            if self.rooms.nodes[node].at(max(now_ns, held.until_ns - 1)) & mask:
+                self._gain(node, max(now_ns, held.start_ns), held.until_ns)
         return displaced
 
     def _forget(self, seq: int) -> Held:
@@ -266,57 +227,6 @@ def by_node(places: tuple[ClaimEntry, ...]) -> dict[int, int]:
 def held_of(booking: Booking) -> Held:
     """What a booking of certain cards holds."""
     return Held(booking.start_ns, booking.until_ns, booking.places)
-
-
-def _look(node: Node) -> tuple[object, dict[str, str]]:
-    """What makes a node suit a shape."""
-    return (None if node.kind is None else node.kind.order), node.labels
-
-
-def base_of(state: State, node: Node) -> Masks:
-    """Cards of a node that nothing but bookings holds over time, from now on. O(holders^2)."""
-    now_ns = state.now_ns
-    if node.is_lost or node.is_cordoned or node.is_draining or node.unknown:
-        return Masks(now_ns, 0)
-    holds = list(_holds(state, node))
-    times = {now_ns: None}
-    for from_ns, until_ns, _ in holds:
-        if now_ns < from_ns:
-            times[from_ns] = None
-        if now_ns < until_ns < FOREVER:
-            times[until_ns] = None
-    base = Masks(now_ns, -1)
-    base.times.clear()
-    base.masks.clear()
-    for at_ns in sorted(times):
-        mask = node.healthy
-        for from_ns, until_ns, cards in holds:
-            if from_ns <= at_ns < until_ns:
-                mask &= ~cards
-        if not base.masks or base.masks[-1] != mask:
-            base.times.append(at_ns)
-            base.masks.append(mask)
-    return base
-
-
-def _holds(state: State, node: Node) -> Iterator[tuple[int, int, int]]:
-    """From when until when who holds which cards."""
-    futures = state.indexes.futures
-    assert futures is not None
-    for holder, pod in node.pods.items():
-        if pod.mask:
-            found = futures.expected(holder)
-            yield state.now_ns, FOREVER if found is None else found[0], pod.mask
-    for seq, places in state.indexes.reserved.get(node.index, {}).items():
-        found = futures.expected((seq, -1, 0))
-        mask = 0
-        for _, entry in places:
-            mask |= entry.mask
-        yield state.now_ns, FOREVER if found is None else found[0], mask
-    name = node.report.node
-    for window in state.reservations.values():
-        if name in window.nodes and window.to_ns > state.now_ns:
-            yield window.from_ns, window.to_ns, node.healthy
 
 
 def differences(old: Masks, new: Masks, from_ns: int) -> Iterator[tuple[int, int, int, int]]:

@@ -8,55 +8,34 @@ Where a job asks for cards alone that moment and the cards are asked of an index
 other job is placed, at the moments that the index leaves.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ganger.schemas.enums import DecisionKind
 from ganger.streams.kernel.backfill import bookings, estimates
+from ganger.streams.kernel.backfill.bases import CardFit, base_of
 from ganger.streams.kernel.backfill.bookings import Room
 from ganger.streams.kernel.backfill.estimates import Estimate
 from ganger.streams.kernel.backfill.futures import Futures
 from ganger.streams.kernel.backfill.prospect import Held, Prospect, by_node
 from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import ClaimEntry, Job
+from ganger.streams.kernel.horizon.masks import Masks
 from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.jobs.waiting import GROWING
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, Shape
 from ganger.streams.kernel.settings import Timing
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.state import State
+
+TRIALS_MAX = 1000
+"""Placements tried in a pass, of jobs that ask for more than cards."""
 
 Gang = list[tuple[Shape, int]]
 """Kind and count of the pods of each role that has any to place."""
 
 
 class Seats(Protocol):
-    """Tries placements, and starts jobs on cards that are known."""
-
-    def place(self, job: Job, run_ns: int, claims: bool = False) -> Refusal | None:
-        """Place a job that is to run so long; why not. `claims`: cards that are due are free."""
-        ...
-
-    def undo(self) -> None:
-        """Place nothing."""
-        ...
-
-    def take(
-        self,
-        job: Job,
-        kind: DecisionKind,
-        foreseen: Foreseen,
-        claims: bool = False,
-        run_ns: int = 0,
-    ) -> None:
-        """Start the job that is placed now; `run_ns`: it counts as to run so long."""
-        ...
-
-    def within(self, job: Job, held: Held) -> tuple[ClaimEntry, ...] | None:
-        """Where a job would be placed beside all that is held then; none: it would not fit.
-
-        `held`: from when until when.
-        """
-        ...
+    """Starts jobs on cards that are chosen, and tries where they would be placed."""
 
     def start_at(
         self,
@@ -67,7 +46,13 @@ class Seats(Protocol):
         run_ns: int,
     ) -> bool:
         """Start a job there, if nothing keeps it; on cards whose holders are due when they are
-        gone. `run_ns`: as above.
+        gone. `run_ns`: it counts as to run so long; 0: as long as is expected of it.
+        """
+        ...
+
+    def within(self, job: Job, held: Held, prospect: Prospect) -> tuple[ClaimEntry, ...] | None:
+        """Where a job would be placed beside all that holds cards from when until when; none: it
+        would not fit.
         """
         ...
 
@@ -82,20 +67,24 @@ class Several:
         self._futures = futures
         self._timing = timing
         self._hand = hand
-        self._left = timing.scan_max  # placements that may be tried yet
+        self._left = TRIALS_MAX  # placements that may be tried yet
 
     def _prospect(self) -> tuple[Prospect, list[int]]:
         """What is expected of the nodes, and whose bookings were displaced by what has happened."""
         state, futures = self._state, self._futures
         prospect = futures.prospect
-        if prospect is not None and prospect.knows(state):
-            displaced = prospect.catch_up(state, list(futures.touched))
-            futures.touched.clear()
-            if displaced is not None:
-                return prospect, displaced
-        futures.prospect = prospect = Prospect(state)
+        touched = list(futures.touched)
         futures.touched.clear()
+        if prospect is not None and prospect.fit.is_of(touched):
+            return prospect, prospect.catch_up(state.now_ns, self._bases(touched))
+        bases = [base_of(state, node) for node in state.nodes]
+        fit = CardFit(state.indexes.nodes)
+        futures.prospect = prospect = Prospect(state.now_ns, bases, fit)
         return prospect, self._restore(prospect)
+
+    def _bases(self, nodes: Iterable[int]) -> dict[int, Masks]:
+        """What nodes have free but for bookings."""
+        return {place: base_of(self._state, self._state.nodes[place]) for place in nodes}
 
     def _restore(self, prospect: Prospect) -> list[int]:
         """Book anew what is booked; who has no cards there any more. First by start, so that cards
@@ -141,7 +130,7 @@ class Several:
                 return None
             self._left -= 1
             held = Held(start_ns, min(start_ns + duration_ns, FOREVER), ())
-            found = self._hand.within(job, held)
+            found = self._hand.within(job, held, prospect)
             if found is not None:
                 return held._replace(places=found)
         return None

@@ -17,6 +17,7 @@ from ganger.schemas.records import (
     RetryPolicy,
     Role,
 )
+from ganger.streams.kernel.backfill.estimates import note
 from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.digest import holds_all, retell
 from ganger.streams.kernel.entities import ENDED, Job, Node, Pod, Queue
@@ -92,7 +93,10 @@ def adopted(state: State, record: PodAdopted) -> None:
     node.unknown = tuple(u for u in node.unknown if u != (record.job, record.pod, record.attempt))
     state.touch(node)
     occupancy.recount(state, node)
+    state.shake(node)
     occupancy.offer(state, node)
+    if state.indexes.futures is not None:
+        note(state, state.indexes.futures, job, pod)
     job.last_tier = pod.tier
     job.dependencies = ()  # it runs already
     _move_on(state, job, pod)

@@ -1,4 +1,4 @@
-"""Records of operators, intake and the owner: queues, policy, reservations, flags, claims."""
+"""Records of operators, intake and the owner: queues, policy, flavors, zones, flags, claims."""
 
 from ganger.schemas.enums import QueueState
 from ganger.schemas.reasons import Reason
@@ -9,7 +9,6 @@ from ganger.schemas.records import (
     OwnerClaimed,
     PolicyConfigured,
     QueueConfigured,
-    ReservationRequested,
     SnapshotSealed,
     ZoneConfigured,
 )
@@ -18,7 +17,6 @@ from ganger.streams.kernel.decide import reject
 from ganger.streams.kernel.digest import flavor_term, zone_term
 from ganger.streams.kernel.entities import ENDED, ROOT, Queue
 from ganger.streams.kernel.flags import ALL_FLAGS
-from ganger.streams.kernel.handlers.job_faults import Fault
 from ganger.streams.kernel.handlers.queue_faults import queue_fault
 from ganger.streams.kernel.jobs import progress
 from ganger.streams.kernel.jobs.attempts import settle
@@ -29,13 +27,11 @@ from ganger.streams.kernel.limits import (
     TIME_MAX,
 )
 from ganger.streams.kernel.nodes import zones
-from ganger.streams.kernel.nodes.reservations import refresh_reservations
 from ganger.streams.kernel.policies.hooks import PolicyRefused
 from ganger.streams.kernel.policies.registry import build
 from ganger.streams.kernel.preemption.evictions import evict
 from ganger.streams.kernel.queues import held_quota
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.timers import Wake
 
 
 def queue_configured(state: State, record: QueueConfigured) -> None:
@@ -102,53 +98,6 @@ def policy_configured(state: State, record: PolicyConfigured) -> None:
         derive.recount_queues(state)
     derive.rebuild_lines(state)
     derive.rebuild_timers(state)  # its settings say when attempts and jobs time out
-
-
-def reservation_requested(state: State, record: ReservationRequested) -> None:
-    """Nodes are kept free of new pods for a while, or given back."""
-    if record.cancelled:
-        if state.reservations.pop(record.reservation, None) is None:
-            reject(state, Reason.RESERVATION_UNKNOWN)
-            return
-    else:
-        fault = _reservation_fault(state, record)
-        if fault is not None:
-            reject(state, fault[0], "", fault[1], fault[2])
-            return
-        state.reservations[record.reservation] = record
-        for at_ns in (record.from_ns, record.to_ns):
-            if at_ns > state.clock_ns:
-                state.indexes.timers.at(at_ns, Wake.RESERVATION)
-    refresh_reservations(state)
-
-
-def _reservation_fault(state: State, record: ReservationRequested) -> Fault | None:
-    """Why nodes are not reserved so. Nobody uses what is under maintenance."""
-    if record.cards:
-        return (Reason.VALUE_OUT_OF_RANGE, record.cards, 0)
-    if record.request is not None or record.pods:
-        return (Reason.VALUE_OUT_OF_RANGE, record.pods, 0)
-    if not record.nodes:
-        return (Reason.RESERVATION_WITHOUT_NODES, 0, 0)
-    if any(name not in state.node_by_name for name in record.nodes):
-        return (Reason.NODE_UNKNOWN, 0, 0)
-    if not 0 <= record.from_ns < record.to_ns:
-        return (Reason.VALUE_OUT_OF_RANGE, record.from_ns, record.to_ns)
-    if record.to_ns > TIME_MAX:
-        return (Reason.VALUE_OUT_OF_RANGE, record.to_ns, TIME_MAX)
-    for names in (record.queues, record.users, record.tenants):
-        if len(names) > NAMES_MAX:
-            return (Reason.VALUE_OUT_OF_RANGE, len(names), NAMES_MAX)
-        if names and record.is_maintenance:
-            return (Reason.VALUE_OUT_OF_RANGE, len(names), 0)
-        different = len({name: True for name in names if name})
-        if different < len(names):
-            return (Reason.NAMES_REPEATED, len(names), different)
-    for name in record.queues:
-        place = state.queue_by_name.get(name)
-        if place is None or state.queues[place].is_removed:
-            return (Reason.QUEUE_UNKNOWN, 0, 0)
-    return None
 
 
 def flavor_configured(state: State, record: FlavorConfigured) -> None:

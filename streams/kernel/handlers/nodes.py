@@ -26,7 +26,7 @@ from ganger.streams.kernel.limits import (
     RUN_CARDS_MAX,
 )
 from ganger.streams.kernel.nodes import occupancy
-from ganger.streams.kernel.nodes.reservations import reserved_nodes
+from ganger.streams.kernel.nodes.reservations import closed_nodes
 from ganger.streams.kernel.preemption.claims_book import spare
 from ganger.streams.kernel.preemption.evictions import evict, is_told, notice_ns, warn
 from ganger.streams.kernel.resources import names_defect
@@ -139,6 +139,7 @@ def _let_stay(state: State, node: Node) -> None:
 
 def _close(state: State, node: Node) -> None:
     node.is_open = False
+    state.shake(node)
     occupancy.count_barred(state, node)
     state.indexes.nodes.update(node)
     state.touch(node)
@@ -178,11 +179,12 @@ def _report(state: State, report: NodeReport) -> None:
     else:
         _settle_listed(state, node, report)
     node.unknown = _unknown(state, node, report)
-    node.is_reserved = report.node in reserved_nodes(state)
+    node.is_reserved = report.node in closed_nodes(state)
     state.touch(node)
     before = (node.kind, node.labels)
     had = node.capacity
     occupancy.recount(state, node)
+    state.shake(node)
     occupancy.count_in(state, node)
     if any(amount > had.get(place, 0) for place, amount in node.capacity.items()):
         progress.changed(state)

@@ -17,7 +17,7 @@ from ganger.streams.kernel.jobs import deadlines, suspension
 from ganger.streams.kernel.jobs.attempts import end_job, forget, pending_actions, settle, ttl_ns
 from ganger.streams.kernel.jobs.lifecycle import WAITING
 from ganger.streams.kernel.jobs.lifecycle_actions import follow, follow_pending, is_aborted
-from ganger.streams.kernel.jobs.lines import line_up, realign, step_out, watch_admission
+from ganger.streams.kernel.jobs.lines import line_up, mark_anew, realign, step_out, watch_admission
 from ganger.streams.kernel.jobs.requeue import put_back
 from ganger.streams.kernel.jobs.stale import due_ns
 from ganger.streams.kernel.limits import TIME_MAX
@@ -259,7 +259,8 @@ def _wake_pending(state: State, timer: Timer) -> None:
 
 
 def _wake_reservation(state: State, timer: Timer) -> None:
-    refresh_reservations(state)
+    if refresh_reservations(state):
+        mark_anew(state)
 
 
 def _wake_limit(state: State, timer: Timer) -> None:

@@ -48,6 +48,10 @@ class Ends:
         assert place < len(releases) and releases[place] == release, release
         del releases[place], self._cards[place]
 
+    def has_due(self, now_ns: int) -> bool:
+        """Whether anything is due: expected now or earlier."""
+        return bool(self.releases) and self.releases[0][0] <= now_ns
+
     def due(self, now_ns: int) -> int:
         """Cards of releases that are due: expected now or earlier. O(those)."""
         cards = 0

@@ -6,6 +6,7 @@ from ganger.streams.kernel.jobs.gangs import has_begun, is_ready, placeable
 from ganger.streams.kernel.jobs.lifecycle import move_job
 from ganger.streams.kernel.jobs.waiting import FRESH, GROWING, UNIQUE, Waiting
 from ganger.streams.kernel.limits import PRIORITY_MAX
+from ganger.streams.kernel.nodes.marks import marked
 from ganger.streams.kernel.queues import held_quota, quota
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
@@ -36,7 +37,7 @@ def line_up(state: State, job: Job) -> None:
     if not may:
         return
     if job.phase is _PENDING:
-        look = gate_look(state, job) if state.policy.asks_quota else FRESH
+        look = marked(state, job, gate_look(state, job)) if state.policy.asks_quota else FRESH
         if state.indexes.overdue and job.seq in state.indexes.overdue:
             look = UNIQUE + job.seq  # it may be let in where its like may not
         state.indexes.gate.add(job, order_key(state, job), look)
@@ -50,7 +51,10 @@ def line_up(state: State, job: Job) -> None:
         if job.admitted_counts:
             pending, empty = _admitted(job)
         if pending:
-            state.indexes.inqueue.add(job, order_key(state, job), look_of(job))
+            look = look_of(job)
+            if state.indexes.windows is not None:
+                look = marked(state, job, look)
+            state.indexes.inqueue.add(job, order_key(state, job), look)
         if empty:
             state.indexes.zero[job.seq] = job
             state.indexes.zero_grew = True
@@ -99,6 +103,18 @@ def realign(state: State, seqs: list[int]) -> None:
     for seq in seqs:
         job = state.jobs[seq]
         if job.key is not None and job.key != order_key(state, job):
+            step_out(state, job)
+            line_up(state, job)
+
+
+def mark_anew(state: State) -> None:
+    """What is reserved has changed: who looked alike may be kept from different cards now, and the
+    other way round. O(jobs).
+    """
+    if state.policy.is_timed:
+        return
+    for job in state.jobs.values():
+        if job.key is not None:
             step_out(state, job)
             line_up(state, job)
 

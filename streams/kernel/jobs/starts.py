@@ -12,6 +12,7 @@ from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.jobs.gangs import is_pending
 from ganger.streams.kernel.jobs.lifecycle import move_job
 from ganger.streams.kernel.jobs.lines import line_up
+from ganger.streams.kernel.nodes.bars import is_barred
 from ganger.streams.kernel.nodes.statement import Statement
 from ganger.streams.kernel.preemption import claims_book
 from ganger.streams.kernel.queues import quota
@@ -28,6 +29,7 @@ _IN_GAP = Tier.BACKFILL
 _ALLOCATED = Phase.ALLOCATED
 _INQUEUE = Phase.INQUEUE
 _MAIN = Tier.MAIN
+_NODE_RESERVED = Reason.NODE_RESERVED
 _NO_REASON = Reason.UNKNOWN
 
 
@@ -40,6 +42,8 @@ def start_claims(session: Session) -> None:
     for seq in sorted(state.claims):
         job = state.jobs[seq]
         fault = claims_book.fault(state, job)
+        if fault is _NO_REASON and is_barred(state, job, state.claims[seq].entries):
+            fault = _NODE_RESERVED
         if fault is not _NO_REASON:
             claims_book.give_up(state, job, fault)
             line_up(state, job)

@@ -39,6 +39,16 @@ OWNER_SHIFT = 32
 FRESH, GROWING, UNIQUE = 0, 1, 2
 """Looks; a unique one is UNIQUE + the job's seq. Negative ones are FRESH with a priority."""
 
+MARK = -(1 << 60)
+"""Looks from here on downwards stand for others with a mark, which tells apart what else looks
+alike; the even ones for FRESH.
+"""
+
+
+def is_fresh(look: int) -> bool:
+    """Whether jobs that look so have nothing yet, marked or not."""
+    return look == FRESH or (look <= MARK and not look & 1)
+
 
 def slot_of(job: Job) -> int:
     """Where the job's group is found among those of its like: one per queue, and per owner where a
@@ -81,13 +91,13 @@ class Waiting:
         "_cramped",
         "_empties",
         "_jobs",
-        "_newcomer",
         "active",
         "count",
         "failed",
         "growth",
         "limited",
         "lines",
+        "newcomer",
         "open_count",
     )
 
@@ -102,7 +112,7 @@ class Waiting:
         self.growth = Growth()
         self._empties = 0  # groups that lost their last job since the last purge
         self._alike: dict[tuple[JobShape, int], Alike] = {}
-        self._newcomer: Job | None = None  # the only one in line, without a group
+        self.newcomer: Job | None = None  # the only one that stands here, without a group
         # failed for want of capacity and not woken since, by fewest milli-cards that would wake it
         self.failed: list[tuple[int, Alike]] = []
         self.limited: dict[int, list[Group]] = {}  # by the queue whose limit stops them
@@ -117,7 +127,7 @@ class Waiting:
         job.look = look
         self.count += 1
         if not (self.open_count or self.failed or self.limited):
-            self._newcomer = job
+            self.newcomer = job
             self.open_count = 1
             return
         self._seat_newcomer()
@@ -125,9 +135,9 @@ class Waiting:
 
     def _seat_newcomer(self) -> None:
         """Give the newcomer, if there is one, what the others have."""
-        job = self._newcomer
+        job = self.newcomer
         if job is not None:
-            self._newcomer = None
+            self.newcomer = None
             self.open_count = 0
             assert job.key is not None, job.seq
             self._seat(job, job.key, job.look)
@@ -166,8 +176,8 @@ class Waiting:
     def remove(self, job: Job) -> None:
         """Take a job out of its line."""
         self.count -= 1
-        if job is self._newcomer:
-            self._newcomer = job.key = None
+        if job is self.newcomer:
+            self.newcomer = job.key = None
             self.open_count = 0
             return
         group = job.group
@@ -194,13 +204,13 @@ class Waiting:
 
     def queues(self) -> list[int]:
         """Queues with jobs that may be offered, and perhaps some without, ascending."""
-        if self._newcomer is not None:
-            return [self._newcomer.queue]
+        if self.newcomer is not None:
+            return [self.newcomer.queue]
         return sorted(self.active)
 
     def first(self, queue: int) -> Job | None:
         """The first job of a queue that may be offered."""
-        job = self._newcomer
+        job = self.newcomer
         if job is not None:
             return job if job.queue == queue else None
         line = self.active.get(queue)
@@ -354,7 +364,7 @@ class Waiting:
         group, none for the newcomer. In order of queue and key.
         """
         found: list[tuple[int, Key, Group | None]] = []
-        newcomer = self._newcomer
+        newcomer = self.newcomer
         if newcomer is not None and newcomer.key is not None:
             found.append((newcomer.queue, newcomer.key, None))
         jobs = self._jobs
@@ -385,27 +395,27 @@ class Waiting:
         """Keys of all jobs in a queue's line, in order. O(n log n)."""
         groups = [group for alike in self._alike.values() for group in alike.groups.values()]
         keys = [key for group in groups if group.queue == queue for key in self._standing(group)]
-        newcomer = self._newcomer
+        newcomer = self.newcomer
         if newcomer is not None and newcomer.queue == queue and newcomer.key is not None:
             keys.append(newcomer.key)
         return sorted(keys)
 
     def fresh(self) -> list[int]:
         """Seqs of the jobs that have nothing yet, ascending. O(groups + n log n)."""
-        alikes = [alike for alike in self._alike.values() if alike.look == FRESH]
+        alikes = [alike for alike in self._alike.values() if is_fresh(alike.look)]
         groups = [group for alike in alikes for group in alike.groups.values()]
         seqs = [key[-1] for group in groups for key in self._standing(group)]
-        if self._newcomer is not None and self._newcomer.look == FRESH:
-            seqs.append(self._newcomer.seq)
+        if self.newcomer is not None and self.newcomer.look == FRESH:
+            seqs.append(self.newcomer.seq)
         return sorted(seqs)
 
     def begun(self) -> list[int]:
         """Seqs of those that have something already, ascending. O(groups + n log n)."""
-        alikes = [alike for alike in self._alike.values() if alike.look != FRESH]
+        alikes = [alike for alike in self._alike.values() if not is_fresh(alike.look)]
         groups = [group for alike in alikes for group in alike.groups.values()]
         seqs = [key[-1] for group in groups for key in self._standing(group)]
-        if self._newcomer is not None and self._newcomer.look != FRESH:
-            seqs.append(self._newcomer.seq)
+        if self.newcomer is not None and self.newcomer.look != FRESH:
+            seqs.append(self.newcomer.seq)
         return sorted(seqs)
 
     def _standing(self, group: Group) -> list[Key]:
@@ -415,7 +425,7 @@ class Waiting:
 
     def recount_open(self) -> int:
         """Groups with jobs that may be offered, counted anew."""
-        if self._newcomer is not None:
+        if self.newcomer is not None:
             return 1
         return sum(
             1

@@ -16,6 +16,7 @@ from ganger.schemas.enums import SelectorOperator, TaintEffect, TolerationOperat
 from ganger.schemas.records import Selector, Taint, Toleration
 from ganger.streams.kernel.entities import Node
 from ganger.streams.kernel.limits import QUANTITY_BITS
+from ganger.streams.kernel.nodes.windows import WHOLE, Bar, Bars
 from ganger.streams.kernel.resources import CARD_MILLI, Shape
 from ganger.streams.kernel.topology import (
     Bucket,
@@ -165,18 +166,21 @@ class NodeIndex:
                     return total
         return total
 
-    def seek(self, shape: Shape, avoid: tuple[int, ...], spread: bool) -> Node | None:
-        """The node for one pod of a shape, or none. `avoid`: nodes not to use.
+    def seek(
+        self, shape: Shape, avoid: tuple[int, ...], spread: bool, bars: Bars | None = None
+    ) -> Node | None:
+        """The node for one pod of a shape, or none. `avoid`: nodes not to use; `bars`: what of
+        others must be left alone.
 
         `spread` asks the emptiest nodes first instead of the fullest.
         """
         if shape.request.selectors:
             few = self._few_nodes(shape)
             if few is not None:
-                return self._scan(few, shape, avoid, spread)
+                return self._scan(few, shape, avoid, spread, bars)
         eligible = self._eligible.get(shape) or self.eligible(shape)
         if shape.card_milli:
-            node = self._seek_shared(eligible, shape, avoid)
+            node = self._seek_shared(eligible, shape, avoid, bars)
             if node is not None:
                 return node
         cards = 1 if shape.card_milli else shape.cards
@@ -190,8 +194,9 @@ class NodeIndex:
             levels ^= bit
             for kind, mask, is_whole in eligible:
                 if kind.levels & bit:
-                    plain = is_whole and shape.is_plain and not avoid
-                    node = self._search(kind.buckets[count], shape, mask, plain, avoid, spread)
+                    plain = is_whole and shape.is_plain and not avoid and bars is None
+                    bucket = kind.buckets[count]
+                    node = self._search(bucket, shape, mask, plain, avoid, spread, bars)
                     if node is not None:
                         return node
         return None
@@ -216,6 +221,7 @@ class NodeIndex:
         plain: bool,
         avoid: tuple[int, ...],
         spread: bool,
+        bars: Bars | None,
     ) -> Node | None:
         """First fit of a bucket in the order that the module describes."""
         cpu, memory = shape.cpu, shape.memory
@@ -235,12 +241,16 @@ class NodeIndex:
         for place in places if spread else reversed(places):
             node = nodes[-keys[place] & _NODE]
             if node.free_cpu >= cpu and node.free_memory >= memory:
-                if plain or (node.index not in avoid and can_hold(node, shape, mask)):
+                if plain or (node.index not in avoid and suits(node, shape, mask, bars)):
                     return node
         return None
 
     def _seek_shared(
-        self, eligible: list[Eligible], shape: Shape, avoid: tuple[int, ...]
+        self,
+        eligible: list[Eligible],
+        shape: Shape,
+        avoid: tuple[int, ...],
+        bars: Bars | None,
     ) -> Node | None:
         """The node of the shared card with the least room that suffices."""
         best: tuple[int, int, int] | None = None
@@ -260,6 +270,7 @@ class NodeIndex:
                     and node.free_memory >= shape.memory
                     and holds_extra(node, shape)
                     and matches(node.labels, shape.request.selectors)
+                    and (bars is None or is_left(node, shape, 1 << entry[2], bars))
                 ):
                     best = entry
                     break
@@ -277,7 +288,12 @@ class NodeIndex:
         return few
 
     def _scan(
-        self, few: list[int], shape: Shape, avoid: tuple[int, ...], spread: bool
+        self,
+        few: list[int],
+        shape: Shape,
+        avoid: tuple[int, ...],
+        spread: bool,
+        bars: Bars | None,
     ) -> Node | None:
         masks = {kind.order: mask for kind, mask, _ in self.eligible(shape)}
         best: tuple[int, ...] | None = None
@@ -289,8 +305,9 @@ class NodeIndex:
                 continue
             if node.free_cpu < shape.cpu or node.free_memory < shape.memory:
                 continue
-            if not can_hold(node, shape, mask):
+            if not suits(node, shape, mask, bars):
                 continue
+            mask = left_of(node, mask, bars)
             free = -node.free_count if spread else node.free_count
             # of cards opened for sharing the one with the least room that suffices comes first
             opened = least_room(node, shape, mask) if shape.card_milli else 0
@@ -374,6 +391,47 @@ def can_hold(node: Node, shape: Shape, mask: int) -> bool:
         if not pods_in(free, shape.cards, node.kind.islands, shape.same_island):
             return False
     return holds_extra(node, shape) and matches(node.labels, shape.request.selectors)
+
+
+def suits(node: Node, shape: Shape, mask: int, bars: Bars | None) -> bool:
+    """Whether one pod fits as `can_hold` says, beside what must be left alone."""
+    bar = None if bars is None else bars.get(node.index)
+    if bar is None:
+        return can_hold(node, shape, mask)
+    return can_hold(node, shape, mask & ~bar.mask) and most_beside(node, shape, bar, 1) > 0
+
+
+def most_beside(node: Node, shape: Shape, bar: Bar, at_most: int) -> int:
+    """How many pods of a shape find cpu and memory beside what is kept, at most so many.
+
+    Of what a place keeps beside its cards there is as much as the share of them that are free:
+    whoever has the others has the rest.
+    """
+    if bar.mask == WHOLE:
+        return 0
+    cpu, memory = node.free_cpu, node.free_memory
+    for mask, kept_cpu, kept_memory in bar.needs:
+        cards, free = mask.bit_count(), (mask & node.free).bit_count()
+        cpu -= kept_cpu * free // cards
+        memory -= kept_memory * free // cards
+    count = at_most
+    if shape.cpu:
+        count = min(count, cpu // shape.cpu)
+    if shape.memory:
+        count = min(count, memory // shape.memory)
+    return max(0, count)
+
+
+def is_left(node: Node, shape: Shape, cards: int, bars: Bars) -> bool:
+    """Whether these cards of a node need not be left alone, nor what a pod asks beside them."""
+    bar = bars.get(node.index)
+    return bar is None or (not cards & bar.mask and most_beside(node, shape, bar, 1) > 0)
+
+
+def left_of(node: Node, mask: int, bars: Bars | None) -> int:
+    """Those of a node's cards that need not be left alone."""
+    bar = None if bars is None else bars.get(node.index)
+    return mask if bar is None else mask & ~bar.mask
 
 
 def pods_on(node: Node, shape: Shape, mask: int, at_most: int) -> int:

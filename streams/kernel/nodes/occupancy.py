@@ -187,15 +187,19 @@ def recount(state: State, node: Node) -> None:
 def reopen(state: State, node: Node) -> None:
     """Look again whether the node takes pods, and offer what it has if it does."""
     node.is_open = is_open(node)
+    state.shake(node)
     state.indexes.nodes.update(node)
     offer(state, node)
 
 
 def is_open(node: Node) -> bool:
     """Whether a node takes new pods."""
-    return not (
-        node.is_lost or node.is_cordoned or node.is_draining or node.is_reserved or node.unknown
-    )
+    return not (node.is_reserved or is_out_of_use(node))
+
+
+def is_out_of_use(node: Node) -> bool:
+    """Whether a node takes no pods, whatever is reserved."""
+    return bool(node.is_lost or node.is_cordoned or node.is_draining or node.unknown)
 
 
 def count_in(state: State, node: Node) -> None:

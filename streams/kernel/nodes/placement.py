@@ -12,9 +12,11 @@ from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.entities import Job, Node
 from ganger.streams.kernel.jobs.gangs import missing, placeable
 from ganger.streams.kernel.jobs.waiting import FRESH
-from ganger.streams.kernel.nodes.node_index import pick_shared, pods_on
+from ganger.streams.kernel.nodes.bars import bars_of
+from ganger.streams.kernel.nodes.node_index import most_beside, pick_shared, pods_on
 from ganger.streams.kernel.nodes.statement import Statement
 from ganger.streams.kernel.nodes.trial import Trial
+from ganger.streams.kernel.nodes.windows import Bars
 from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.resources import Shape
 from ganger.streams.kernel.state import Refusal, State
@@ -30,6 +32,9 @@ def place_job(state: State, statement: Statement, job: Job, surplus: bool = True
     Without `surplus` only the smallest start is placed, or one pod of a job that has it.
     """
     shape = job.shape
+    windows = state.indexes.windows
+    if windows is not None:
+        statement.bars = bars_of(state, windows, job, _start_ns(state, statement))
     is_plain = state.policy.is_plain
     # most jobs are one pod: the rest of this function comes to the same for them, in more steps
     if shape.is_single and is_plain and not state.queues[job.queue].is_capped:
@@ -73,10 +78,17 @@ def place_job(state: State, statement: Statement, job: Job, surplus: bool = True
     return None if placed else limit
 
 
+def _start_ns(state: State, statement: Statement) -> int:
+    return statement.at_ns if statement.at_ns >= 0 else state.now_ns
+
+
 def place_counts(state: State, statement: Statement, job: Job, counts: Sequence[int]) -> bool:
     """Place so many pods of each role of a job, whether or not they are pending; whether all found
     a place. Only for jobs that no rule guides.
     """
+    windows = state.indexes.windows
+    if windows is not None:
+        statement.bars = bars_of(state, windows, job, _start_ns(state, statement))
     return all(
         not count or _put(state, statement, job, role, count)[0] == count
         for role, count in enumerate(counts)
@@ -135,6 +147,9 @@ def _place_guided(state: State, statement: Statement, job: Job, surplus: bool) -
 
 def place_empty(state: State, statement: Statement, job: Job, role: int, at_most: int) -> None:
     """Place zero-request pods of a role of a guided job, as far as rules allow."""
+    windows = state.indexes.windows
+    if windows is not None:
+        statement.bars = bars_of(state, windows, job, _start_ns(state, statement))
     _trial(state, statement, job).join(role, at_most)
 
 
@@ -142,7 +157,7 @@ def _trial(state: State, statement: Statement, job: Job) -> Trial:
     def seat(role: int, shape: Shape, node: Node, at_most: int) -> int:
         return _seat(state, statement, role, shape, node, at_most)
 
-    return Trial(state, statement, job, seat, role_order(state, job))
+    return Trial(state, statement, job, seat, role_order(state, job), statement.bars)
 
 
 def _either(state: State, job: Job, first: Refusal, second: Refusal) -> Refusal:
@@ -184,13 +199,13 @@ def _put(
     return count, refusal
 
 
-def find_node(state: State, job: Job, shape: Shape) -> Node | None:
+def find_node(state: State, job: Job, shape: Shape, bars: Bars | None) -> Node | None:
     """The node for one pod of a job, or none; nodes where it failed only where no other suits."""
     index = state.indexes.nodes
     spread = state.policy.spread
-    node = index.seek(shape, job.avoid, spread)
+    node = index.seek(shape, job.avoid, spread, bars)
     if node is None and job.avoid and not index.has_other(shape, job.avoid):
-        node = index.seek(shape, (), spread)
+        node = index.seek(shape, (), spread, bars)
     return node
 
 
@@ -198,7 +213,7 @@ def _put_some(
     state: State, statement: Statement, job: Job, role: int, shape: Shape, at_most: int
 ) -> int:
     """Place pods on the best node: as many as fit there, or one where pods are spread."""
-    node = find_node(state, job, shape)
+    node = find_node(state, job, shape, statement.bars)
     if node is None:
         return 0
     return _seat(state, statement, role, shape, node, 1 if state.policy.spread else at_most)
@@ -210,6 +225,10 @@ def _seat(
     """Hold up to so many pods on a node that can hold one. Returns how many."""
     assert node.kind is not None
     mask = state.indexes.nodes.cards_for(shape, node.kind)
+    bar = None if statement.bars is None else statement.bars.get(node.index)
+    if bar is not None:
+        mask &= ~bar.mask
+        at_most = most_beside(node, shape, bar, at_most)
     if shape.card_milli:
         statement.hold_share(role, shape, node, pick_shared(node, shape, mask))
         return 1

@@ -13,6 +13,7 @@ from ganger.streams.kernel.decide import Foreseen, say_foreseen, say_placed
 from ganger.streams.kernel.digest import holds_all
 from ganger.streams.kernel.entities import ClaimEntry, Job, Node, Pod, RoleState
 from ganger.streams.kernel.nodes import occupancy
+from ganger.streams.kernel.nodes.windows import Bars
 from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.resources import CARD_MILLI, Shape
 from ganger.streams.kernel.state import Refusal, State
@@ -32,21 +33,29 @@ before. After `_GIVEN_BACK` shape, node and the mask that was free before.
 
 
 class Statement:
-    """Placements of one job that are tried together."""
+    """Placements of one job that are tried together.
 
-    __slots__ = ("lifted", "operations", "state")
+    Attributes:
+        at_ns: when the job is to start; -1: now.
+        bars: what it must leave alone then; none: nothing.
+    """
+
+    __slots__ = ("at_ns", "bars", "lifted", "operations", "state")
 
     def __init__(self, state: State) -> None:
         self.state = state
         self.operations: list[Operation] = []
+        self.at_ns = -1
+        self.bars: Bars | None = None
         # what `give_back` needs to be undone: the attempt, and shared cards of its node before
         self.lifted: list[tuple[Pod, dict[int, tuple[int, int]]]] = []
 
     def hold(self, role: int, shape: Shape, node: Node, masks: tuple[int, ...]) -> None:
         """Place one pod per mask (0: no cards) on a node that can hold them all."""
-        union = 0
-        for mask in masks:
-            union |= mask
+        union = masks[0]
+        if len(masks) > 1:
+            for mask in masks:
+                union |= mask
         self.operations.append(
             (role, shape, node, union, masks, False, node.free_count * CARD_MILLI)
         )
@@ -189,37 +198,39 @@ class Statement:
         `foreseen`: what policies that plan with run times counted with.
         """
         state = self.state
+        indexes, roles = state.indexes, job.shape.roles
         queue = state.queues[job.queue]
         if job.pods is None:
             job.pods = {}
         is_untold = holds_all(job)
         placed = 0
         for role, shape, node, _, masks, is_shared, free in self.operations:
-            role_state = job.roles[role]
-            name = job.shape.roles[role].name
+            name = roles[role].name
+            at_node = node.report.node
             for mask in masks:
                 pod = _make_pod(state, job, role, shape, node, mask, is_shared, tier, is_untold)
                 if foreseen is None:
-                    say_placed(state, kind, job, name, pod, node.report.node, free)
+                    say_placed(state, kind, job, name, pod, at_node, free)
                 else:
                     terms = foreseen.terms
                     if terms is not None:
                         pod.protect_ns, pod.for_job = terms.protect_ns, terms.for_seq
-                    say_foreseen(state, kind, job, name, pod, node.report.node, free, foreseen)
+                    say_foreseen(state, kind, job, name, pod, at_node, free, foreseen)
                 free -= shape.cards * CARD_MILLI
-            role_state.live += len(masks)
-            placed += len(masks)
-            quota.charge(state, queue, shape.charges, len(masks))
-            quota.expect(queue, shape.charges, -len(masks))
+            count = len(masks)
+            job.roles[role].live += count
+            placed += count
+            quota.charge(state, queue, shape.charges, count)
+            quota.expect(queue, shape.charges, -count)
         self.operations.clear()
-        if state.indexes.placing:
-            state.indexes.placing = []
-        if state.indexes.uncounted is not None:
-            state.indexes.uncounted[job.seq] = job
+        if indexes.placing:
+            indexes.placing = []
+        if indexes.uncounted is not None:
+            indexes.uncounted[job.seq] = job
         if job.shape.is_elastic:
-            state.indexes.elastic[job.seq] = job
-        if state.indexes.futures is not None:
-            note_pods(state, state.indexes.futures, job)
+            indexes.elastic[job.seq] = job
+        if indexes.futures is not None:
+            note_pods(state, indexes.futures, job)
         return placed
 
 
@@ -238,9 +249,9 @@ def _make_pod(
     attempt = 1
     if job.attempts is not None:
         attempt = job.attempts.get(index, 0) + 1
-    now = state.now_ns
+    now, seq = state.now_ns, job.seq
     pod = Pod(
-        job.seq,
+        seq,
         index,
         attempt,
         node.index,
@@ -254,13 +265,12 @@ def _make_pod(
         now,
         is_untold=is_untold,
     )
-    state.touch_pod(job, pod)
-    node.pods[(job.seq, index, attempt)] = pod
+    state.touch(job if is_untold else pod)
+    node.pods[(seq, index, attempt)] = pod
     assert job.pods is not None
     job.pods[index] = pod
-    state.indexes.timers.at(
-        now + state.policy.settings.start_timeout_ns, _POD_START, job.seq, index, attempt
-    )
+    timeout_ns = state.policy.settings.start_timeout_ns
+    state.indexes.timers.at(now + timeout_ns, _POD_START, seq, index, attempt)
     return pod
 
 

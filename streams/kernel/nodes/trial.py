@@ -18,7 +18,8 @@ from ganger.streams.kernel.jobs.gangs import is_leaving, placeable, standing
 from ganger.streams.kernel.nodes import scoring
 from ganger.streams.kernel.nodes.affinity import Census
 from ganger.streams.kernel.nodes.domains import Domain, Path, Tree, common, tree_of
-from ganger.streams.kernel.nodes.node_index import pods_on
+from ganger.streams.kernel.nodes.node_index import most_beside, pods_on, suits
+from ganger.streams.kernel.nodes.windows import Bars
 from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.resources import Shape, Unit
 from ganger.streams.kernel.state import Refusal, State
@@ -55,6 +56,7 @@ class Trial:
     """Places the pods of one job. `limit`: what stopped it, if it was more than a lack of room."""
 
     __slots__ = (
+        "_bars",
         "_census",
         "_fits",
         "_homes",
@@ -79,8 +81,9 @@ class Trial:
         job: Job,
         seat: Seat,
         order: Sequence[int],
+        bars: Bars | None,
     ) -> None:
-        """`order`: of roles."""
+        """`order`: of roles; `bars`: what must be left alone."""
         shape = job.shape
         self.state = state
         self.job = job
@@ -88,6 +91,7 @@ class Trial:
         self._statement = statement
         self._seat = seat
         self._order = order
+        self._bars = bars
         self._standing = standing(job)
         self._left = [
             0 if one.is_empty else placeable(job, role) for role, one in enumerate(shape.shapes)
@@ -323,7 +327,12 @@ class Trial:
         shape = self.job.shape.shapes[role]
         assert node.kind is not None
         mask = self.state.indexes.nodes.cards_for(shape, node.kind)
-        return pods_on(node, shape, mask, max(1, self._left[role]))
+        most = max(1, self._left[role])
+        bar = None if self._bars is None else self._bars.get(number)
+        if bar is not None:
+            mask &= ~bar.mask
+            most = most_beside(node, shape, bar, most)
+        return pods_on(node, shape, mask, most)
 
     def _gather(self, domain: Domain | None, wants: dict[int, int], budget: int) -> int:
         """Place up to `budget` of the pods wanted, close together. Returns how many."""
@@ -415,7 +424,12 @@ class Trial:
         if any(not wish.is_required for wish in job.shape.roles[role].affinities):
             bonus = lambda number: self._company(role, number)  # noqa: E731 - a closure, no name
         check = None
-        if job.avoid or self._census is not None or state.policy.predicate_now:
+        if (
+            job.avoid
+            or self._census is not None
+            or self._bars is not None
+            or state.policy.predicate_now
+        ):
             check = lambda number: self._passes(role, number)  # noqa: E731 - a closure, no name
         node = scoring.best(state, job, role, among, check, bonus)
         if node is None and job.avoid:
@@ -437,6 +451,12 @@ class Trial:
         node = self.state.nodes[number]
         if self._census is not None and not self._census.allows(role, node):
             return False
+        if self._bars is not None and number in self._bars:
+            shape = self.job.shape.shapes[role]
+            assert node.kind is not None
+            mask = self.state.indexes.nodes.cards_for(shape, node.kind)
+            if not suits(node, shape, mask, self._bars):
+                return False
         return scoring.refused_now(self.state, self.job, role, node) is _MAY
 
     # ---- what is remembered of it -------------------------------------------------------------

@@ -16,7 +16,7 @@ from ganger.streams.kernel.entities import ROOT, Job, Queue, Taker, Victim
 from ganger.streams.kernel.fairness.dominant import ONE, Branch, dominant_share, settle
 from ganger.streams.kernel.policies.hooks import Arguments, Hooks
 from ganger.streams.kernel.queues import quota_tree
-from ganger.streams.kernel.queues.quota import allocated
+from ganger.streams.kernel.queues.quota import allocated, is_departing
 from ganger.streams.kernel.queues.quota_tree import Amounts
 from ganger.streams.kernel.state import Shares, State
 
@@ -57,21 +57,37 @@ def _preemptable(state: State, taker: Taker, candidates: list[Victim]) -> list[V
     """
     total = _total(state)
     mine = quota_tree.holding(state, taker.job)
-    for place, amount in quota_tree.wants(taker).items():
-        mine[place] = mine.get(place, 0) + amount
+    placing = [0] * len(taker.counts)
+    for role, _, count in state.indexes.placing:
+        placing[role] += count
+    beside = Taker(taker.job, tuple(placing))  # what has been found for it so far
+    for asked in (quota_tree.wants(taker), quota_tree.wants(beside)):
+        for place, amount in asked.items():
+            mine[place] = mine.get(place, 0) + amount
     own = dominant_share(mine, total)
     left: dict[int, Amounts] = {}
     victims = []
     for victim in candidates:
         rest = left.get(victim.job.seq)
         if rest is None:
-            rest = left[victim.job.seq] = quota_tree.holding(state, victim.job)
+            rest = left[victim.job.seq] = _staying(state, victim.job)
         for place, amount in quota_tree.requested(victim.pod.shape.charges):
             rest[place] = rest.get(place, 0) - amount
         other = dominant_share(rest, total)
         if own < other or abs(own - other) * TOLERANCE <= ONE:
             victims.append(victim)
     return victims
+
+
+def _staying(state: State, job: Job) -> Amounts:
+    """What a job holds without those of its pods that are seen as gone already."""
+    rest = quota_tree.holding(state, job)
+    lifted = state.indexes.lifted
+    for pod in (job.pods or {}).values() if lifted else ():
+        if (pod.job, pod.index, pod.attempt) in lifted and not is_departing(pod):
+            for place, amount in quota_tree.requested(pod.shape.charges):
+                rest[place] = rest.get(place, 0) - amount
+    return rest
 
 
 def _queue_key(state: State, queue: Queue, admits: bool) -> tuple[int, ...]:

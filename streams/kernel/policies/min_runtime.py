@@ -13,6 +13,8 @@ from ganger.streams.kernel.state import State
 NAME = "min_runtime"
 HOOKS = ("protected", "preemptable", "reclaimable")
 
+_AS_POLICY_SAYS = (-1, -1)
+
 
 def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
     """Takes no arguments."""
@@ -20,8 +22,8 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
     return Hooks(protected=_ends, preemptable=_after_preempt, reclaimable=_after_reclaim)
 
 
-def _least(state: State, job: Job, reclaims: bool) -> int:
-    """Least run time in ns of the attempts of a job."""
+def least_ns(state: State, job: Job, reclaims: bool) -> int:
+    """Least run time in ns of the attempts of a job, against reclaim or else against preemption."""
     own = state.queues[job.queue].min_runtimes_ns[reclaims]
     return own if own >= 0 else state.policy.settings.min_runtime_ns
 
@@ -30,10 +32,11 @@ def _ends(state: State, job: Job, pod: Pod) -> tuple[int, ...]:
     """0, since spare pods are not protected, then when each protection ends."""
     if not pod.started_ns:
         return ()
-    first, last = _least(state, job, False), _least(state, job, True)
-    if not (first or last):
+    default_ns = state.policy.settings.min_runtime_ns
+    if not default_ns and state.queues[job.queue].min_runtimes_ns == _AS_POLICY_SAYS:
         return ()
-    return (0, *sorted((pod.started_ns + first, pod.started_ns + last)))
+    ends = [pod.started_ns + least_ns(state, job, reclaims) for reclaims in (False, True)]
+    return (0, *sorted(ends))
 
 
 def _after_preempt(state: State, taker: Taker, candidates: list[Victim]) -> list[Victim]:
@@ -49,7 +52,7 @@ def _old_enough(state: State, candidates: list[Victim], reclaims: bool) -> list[
     jobs: dict[int, Job] = {}
     for victim in candidates:
         pod, job = victim.pod, victim.job
-        if pod.started_ns and pod.started_ns + _least(state, job, reclaims) > state.clock_ns:
+        if pod.started_ns and pod.started_ns + least_ns(state, job, reclaims) > state.clock_ns:
             young.setdefault(job.seq, []).append(pod)
             jobs[job.seq] = job
     kept = {}

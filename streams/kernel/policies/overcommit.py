@@ -2,8 +2,8 @@
 capacity.
 
 Default factor 1.2, Volcano's. Only the resources that a job asks for are looked at. A job that
-alone asks more than the whole cell has is not admitted: it could not start, and would keep others
-out. A job that idle capacity could hold, beside the admitted ones that it could hold, is admitted
+alone asks more than the whole cell has is not admitted (`beyond_cell` admits it within the factor,
+as Volcano does): it could not start, and would keep others out. A job that idle capacity could hold, beside the admitted ones that it could hold, is admitted
 too (`into_idle`, on by default): else one large job that waits would fill the limit and let the
 cell run dry beside jobs that fit, as it does in Volcano. For the same reason such a refusal does
 not keep a job from taking from others: it then has its room, and is admitted with it.
@@ -21,17 +21,23 @@ NAME = "overcommit"
 HOOKS = ("job_enqueue",)
 
 
-KNOWN = {"factor_milli": (1200, 1000, 1_000_000), "into_idle": (1, 0, 1)}
+KNOWN = {
+    "factor_milli": (1200, 1000, 1_000_000),
+    "into_idle": (1, 0, 1),
+    "beyond_cell": (0, 0, 1),
+}
 
 
 def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
-    """`factor_milli`: thousandths of capacity, from 1000. `into_idle`: 1 or 0."""
+    """`factor_milli`: thousandths of capacity, from 1000. `into_idle`, `beyond_cell`: 1 or 0."""
     values = integers(arguments, where, KNOWN)
     factor, into_idle = values["factor_milli"], values["into_idle"]
+    is_bound = not values["beyond_cell"]
 
     def budget(state: State, place: int) -> int:
         busy = state.used[place] + state.admitted[place]
-        return min(state.total[place], state.total[place] * factor // 1000 - busy)
+        left = state.total[place] * factor // 1000 - busy
+        return min(state.total[place], left) if is_bound else left
 
     def admission(state: State, job: Job) -> Vote:
         refusal = None

@@ -176,7 +176,7 @@ ACTIONS: dict[str, ActionKeys] = {
     "reclaim": _TAKING,
     "enqueue": ActionKeys(choices={"unasked": ("compute", ("compute", "permit"))}),
     "allocate": ActionKeys(
-        counts={"reserve": (0, 0, RESERVE_ALL)},
+        counts={"reserve": (0, 0, RESERVE_ALL), "depth": (1000, 1, RESERVE_ALL)},
         choices={
             "beyond": ("go_on", ("go_on", "stop")),
             "surplus": ("at_once", ("at_once", "one_by_one")),
@@ -261,8 +261,10 @@ def build(record: PolicyConfigured) -> Policy:
         _read_action(action, where, numbers, words)
     conflicts.check(record, numbers, words, settings)
     named = [action.action for action in record.actions]
+    digest = sha256(policy_facts(record)).digest()[:8]
     return Policy(
-        digest=sha256(policy_facts(record)).digest()[:8],
+        digest=digest,
+        digest_term=int.from_bytes(digest, "little"),
         actions=tuple(named),
         numbers=numbers,
         words=words,
@@ -283,6 +285,7 @@ def _timing(numbers: dict[str, int], words: dict[str, str]) -> Timing | None:
     """How actions plan with run times; none where no action does."""
     timing = Timing(
         reserve=numbers.get("allocate.reserve", 0),
+        depth=numbers.get("allocate.depth", 0),
         stops=words.get("allocate.beyond") == "stop",
         scans=numbers.get("backfill.timed", 0) > 0,
         order=words.get("backfill.order", ""),

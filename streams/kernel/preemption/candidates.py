@@ -7,7 +7,7 @@ saved what they did, then the latest. None of it changes as time passes.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, merge
 
@@ -316,12 +316,8 @@ class Pool:
         return True
 
     def _bundle(self, job: Job, pods: tuple[Pod, ...], is_whole: bool) -> Bundle:
-        rank = max([RANKS.get(pod.tier, 2) for pod in pods])
-        unsaved = int(not all(_has_saved(pod) for pod in pods))
-        started = max([pod.started_ns for pod in pods])
-        key = (rank, job.priority, int(is_whole), unsaved, -started, -job.seq, -pods[0].index)
         cards = sum([pod.shape.cards_milli for pod in pods])
-        return Bundle(key, job, pods, is_whole, cards)
+        return Bundle(cost(job, pods, is_whole), job, pods, is_whole, cards)
 
 
 def pool_of(state: State, hunt: Hunt) -> Pool:
@@ -341,6 +337,14 @@ def pool_of(state: State, hunt: Hunt) -> Pool:
     return found
 
 
+def cost(job: Job, pods: Sequence[Pod], is_whole: bool) -> tuple[int, ...]:
+    """Place of attempts of a job that leave together in the order of candidates; least first."""
+    rank = max([RANKS.get(pod.tier, 2) for pod in pods])
+    unsaved = int(not all(_has_saved(pod) for pod in pods))
+    started = max([pod.started_ns for pod in pods])
+    return (rank, job.priority, int(is_whole), unsaved, -started, -job.seq, -pods[0].index)
+
+
 def may_lose(hunt: Hunt, pod: Pod, clock_ns: int) -> bool:
     """Whether an attempt may be begun anew once more, and lose what it has done since it saved."""
     if 0 <= hunt.evictions_max < pod.attempt:
@@ -355,12 +359,23 @@ def losable_until_ns(hunt: Hunt, pod: Pod) -> int:
     """
     if not hunt.lost_max_ns or not pod.started_ns:
         return 0
-    done, saved = max(0, pod.progress_milli), max(0, pod.checkpoint_milli)
-    if not saved:
-        return pod.started_ns + hunt.lost_max_ns
+    done, saved = _progress(pod)
     if saved >= done:
         return 0
     return pod.started_ns + hunt.lost_max_ns * done // (done - saved)
+
+
+def lost_ns(pod: Pod, clock_ns: int) -> int:
+    """How much of what an attempt has done would have to be done again, in the same terms."""
+    done, saved = _progress(pod)
+    ran_ns = clock_ns - pod.started_ns if pod.started_ns else 0
+    return max(0, ran_ns * (done - saved) // done)
+
+
+def _progress(pod: Pod) -> tuple[int, int]:
+    """Of a whole: done and saved, as it last said; where it saved nothing any part will do."""
+    saved = max(0, pod.checkpoint_milli)
+    return (max(1, pod.progress_milli), saved) if saved else (1, 0)
 
 
 def _epochs(state: State) -> tuple[int, int]:

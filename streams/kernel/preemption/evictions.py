@@ -4,8 +4,8 @@
              notice (`notice_ns`)                      grace (`grace_ns`)
 
 NOTICE names the end of the notice, the other two the end of the grace, in `until_ns`. A notice may
-be taken back (`claims_book.spare`). What follows it may not: executors signal the attempt at once and
-end it when its grace is over at the latest; its cards are free when they say that it has gone.
+be taken back (`claims_book.spare`). What follows it may not: executors signal the attempt at once
+and end it when its grace is over at the latest; its cards are free when they say that it has gone.
 """
 
 from collections.abc import Sequence

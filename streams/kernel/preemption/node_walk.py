@@ -16,7 +16,8 @@ from ganger.streams.kernel.entities import Job, Node, Pod, Taker, Victim
 from ganger.streams.kernel.jobs.gangs import counts_of, covers, standing, surplus
 from ganger.streams.kernel.jobs.progress import may_evict
 from ganger.streams.kernel.nodes import scoring
-from ganger.streams.kernel.nodes.node_index import can_hold, matches, pick_shared
+from ganger.streams.kernel.nodes.bars import bars_of
+from ganger.streams.kernel.nodes.node_index import left_of, matches, pick_shared, suits
 from ganger.streams.kernel.nodes.statement import Place, Statement
 from ganger.streams.kernel.preemption.candidates import Hunt, Pool, Solution, is_starving, may_lose
 from ganger.streams.kernel.queues import quota
@@ -51,6 +52,8 @@ class _Walk:
 
     def __init__(self, state: State, job: Job, hunt: Hunt) -> None:
         self.statement = Statement(state)
+        if state.indexes.windows is not None:
+            self.statement.bars = bars_of(state, state.indexes.windows, job, state.now_ns)
         self.victims: list[Victim] = []
         self.considered = 0
         self._state = state
@@ -209,7 +212,8 @@ class _Walk:
         assert node.kind is not None
         if node.free_slots < 1 or node.free_cpu < shape.cpu or node.free_memory < shape.memory:
             return False
-        if not can_hold(node, shape, state.indexes.nodes.cards_for(shape, node.kind)):
+        mask = state.indexes.nodes.cards_for(shape, node.kind)
+        if not suits(node, shape, mask, self.statement.bars):
             return False
         if scoring.refused(state, self._job, role, node) is not _MAY:
             return False
@@ -225,6 +229,7 @@ class _Walk:
         state, shape = self._state, self._job.shape.shapes[role]
         assert node.kind is not None
         mask = state.indexes.nodes.cards_for(shape, node.kind)
+        mask = left_of(node, mask, self.statement.bars)
         if shape.card_milli:
             self.statement.hold_share(role, shape, node, pick_shared(node, shape, mask))
         else:

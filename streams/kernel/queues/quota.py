@@ -107,23 +107,23 @@ def is_counted(state: State, job: Job) -> bool:
 
 
 def _admit(state: State, job: Job, sign: int) -> None:
-    if not is_counted(state, job):
+    if state.policy.admits_unasked and not is_counted(state, job):
         return
-    state.indexes.idle_left = None
-    claims = state.indexes.claims
-    count = claims.get(job.shape, 0) + sign
+    indexes, shape, queue = state.indexes, job.shape, state.queues[job.queue]
+    indexes.idle_left = None
+    claims = indexes.claims
+    count = claims.get(shape, 0) + sign
     if count:
-        claims[job.shape] = count
+        claims[shape] = count
     else:
-        del claims[job.shape]
-    queue = state.queues[job.queue]
-    charges = job.shape.min_charges
-    for admitted in queue.admitted_up:
-        for place, amount in charges:
-            admitted[place] += amount * sign
-    if sign < 0 and state.indexes.gate.limited:
+        del claims[shape]
+    for place, amount in shape.min_charges:
+        amount *= sign
+        for admitted in queue.admitted_up:
+            admitted[place] += amount
+    if sign < 0 and indexes.gate.limited:
         for level in queue.chain:
-            state.indexes.gate.relent(level.index)
+            indexes.gate.relent(level.index)
 
 
 def idle_left(state: State) -> Need:

@@ -1,6 +1,10 @@
 """Snapshots in their topic: cut off, damaged, thinned, and mixed with those of the disk."""
 
 import random
+import resource
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -8,6 +12,7 @@ import pytest
 from ganger.streams.kafka.cluster.topics import DECISIONS, LEDGER, SNAPSHOTS
 from ganger.streams.kafka.log.ledger import BEGINNING
 from ganger.streams.kafka.log.snapshots import CHUNK_BYTES, KEPT_COUNT, LayeredSnapshots
+from ganger.streams.tables.store import StoreFailed
 from support.decisions import payloads
 from support.kafka_cells import KafkaCell
 
@@ -121,3 +126,46 @@ def test_the_decisions_count_from_the_bookmark_of_what_was_found(
         assert seen[-1] == BEGINNING
         store.newest(40)
         assert decisions.end() == 12
+
+
+@contextmanager
+def small_files() -> Iterator[None]:
+    """Files of this process stay below 64 KiB meanwhile, as if a disk were full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_disk_that_refuses_keeps_nothing_from_the_topic(cell: KafkaCell, tmp_path: Path) -> None:
+    cell.write(LEDGER, [b"x"] * 40)
+    with layered(cell, tmp_path, every=10) as mine:
+        mine.save(10, b"ten")
+        with small_files():
+            for seq in (20, 30):  # the second after a store that was given up
+                with pytest.raises(StoreFailed):
+                    mine.save(seq, data(seq, 1 << 20))
+                assert cell.snapshots().newest_seq() == seq
+        mine.save(40, data(40, 1 << 20))
+        assert mine.newest(40) == (40, data(40, 1 << 20))
+        assert cell.snapshots().newest_seq() == 30, "the disk has it"
+    with layered(cell, tmp_path) as mine:
+        assert mine.newest(40) == (40, data(40, 1 << 20)), "and keeps it"
+
+
+def test_a_disk_that_cannot_be_had_is_done_without(
+    cell: KafkaCell, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cell.write(LEDGER, [b"x"] * 40)
+    with layered(cell, tmp_path / "a") as theirs:
+        theirs.save(10, b"ten")
+    (tmp_path / "file").write_bytes(b"")
+    with layered(cell, tmp_path / "file" / "b") as mine:
+        assert mine.newest(40) == (10, b"ten")
+        saving = mine.saving(20, lambda: b"twenty")
+        with pytest.raises(StoreFailed, match="Not a directory"):
+            deque(saving, 0)
+    assert "store_failed" in caplog.text
+    assert cell.snapshots().newest_seq() == 20

@@ -3,8 +3,7 @@
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 
@@ -18,48 +17,18 @@ from ganger.streams.kafka.cluster.cells import find_cell
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.kafka.cluster.topics import LEDGER
 from ganger.streams.kafka.log.ledger import KafkaStreams
-from ganger.streams.payloads import read_decision, read_record
-from ganger.streams.presets.loader import load_policy
-from support.builders import queue
+from ganger.streams.payloads import read_record
 from support.kafka import KafkaCluster
 from support.kafka_fleet import COMMAND, Fleet
+from support.kafka_worlds import PATIENCE_S, finished, running
 
-PATIENCE_S = 90.0
 STOP_S = 15.0
 ON_THEIR_WAY = 8  # a Tick, and what nodes said meanwhile
-
-
-@contextmanager
-def running(settings: KafkaSettings, folder: Path, cells: list[str]) -> Iterator[Fleet]:
-    """Topics, cells with a policy and a queue, and a worker that runs them."""
-    with Fleet(settings, folder) as fleet:
-        fleet.make_topics(cells, 2)
-        fleet.worker("w1")
-        for cell in cells:
-            with Client(settings, cell) as client:
-                client.configure_policy(load_policy())
-                client.configure_queue(queue("q"))
-        fleet.until("all cells are run", lambda: fleet.claimed() == set(cells), PATIENCE_S)
-        yield fleet
 
 
 def submit(settings: KafkaSettings, cell: str, job: str) -> None:
     with Client(settings, cell) as client:
         client.submit(JobSpec(job, queue="q", estimate="1s"))
-
-
-def finished(settings: KafkaSettings, cell: str) -> list[str]:
-    """Jobs that have ended, in order."""
-    streams = KafkaStreams(settings, find_cell(settings, cell))
-    try:
-        return [
-            decision.job
-            for first, group in streams.decisions.read_groups()
-            for position, payload in enumerate(group, first)
-            if (decision := read_decision(position, payload)).kind.name == "FINISH"
-        ]
-    finally:
-        streams.close()
 
 
 def kinds(settings: KafkaSettings, cell: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Bytes made in a forked process: given, refused when it fails, and nothing is left behind."""
 
+import errno
 import os
 import resource
 import signal
@@ -19,45 +20,49 @@ def wait(aside: Aside) -> bytes:
 
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(3 << 20)])
-def test_the_bytes_come(data: bytes, tmp_path: Path) -> None:
-    with Aside(lambda: data, tmp_path) as aside:
+def test_the_bytes_come(data: bytes) -> None:
+    with Aside(lambda: data) as aside:
         assert wait(aside) == data
-    assert not list(tmp_path.iterdir())
 
 
-def test_they_are_those_of_the_moment_of_the_fork(tmp_path: Path) -> None:
+def test_they_are_those_of_the_moment_of_the_fork() -> None:
     state = {"value": 1}
-    with Aside(lambda: str(state).encode(), tmp_path) as aside:
+    with Aside(lambda: str(state).encode()) as aside:
         state["value"] = 2
         assert wait(aside) == b"{'value': 1}"
 
 
-def test_a_failure_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_is_told(capfd: pytest.CaptureFixture[str]) -> None:
     def fail() -> bytes:
         raise ValueError("no such state")
 
-    with Aside(fail, tmp_path) as aside, pytest.raises(AsideFailed, match="ended with 1"):
+    with Aside(fail) as aside, pytest.raises(AsideFailed, match="ended with 1"):
         wait(aside)
     assert "no such state" in capfd.readouterr().err
 
 
-def test_a_missing_folder_is_told(tmp_path: Path) -> None:
-    with pytest.raises(AsideFailed, match=r"no file can be made in .*missing"):
-        Aside(lambda: b"x", tmp_path / "missing")
-
-
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
+def test_a_want_of_room_is_told() -> None:
     def too_much() -> bytes:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
         return b"x" * 11
 
-    with Aside(too_much, tmp_path) as aside, pytest.raises(AsideFailed, match="room on the disk"):
+    with Aside(too_much) as aside, pytest.raises(AsideFailed, match="is there memory"):
         wait(aside)
 
 
+def test_a_want_of_processes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(AsideFailed, match="no process can be made"):
+        Aside(lambda: b"x")
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_one_that_outlives_its_maker_disturbs_nobody(tmp_path: Path) -> None:
-    (tmp_path / "files").mkdir()
     go_on, pid = tmp_path / "go-on", tmp_path / "pid"
 
     def slow() -> bytes:
@@ -68,7 +73,7 @@ def test_one_that_outlives_its_maker_disturbs_nobody(tmp_path: Path) -> None:
 
     killed = os.fork()
     if not killed:
-        Aside(slow, tmp_path / "files")
+        Aside(slow)
         signal.pause()
     while not pid.exists() or not pid.read_text():
         sleep(0.001)
@@ -81,9 +86,8 @@ def test_one_that_outlives_its_maker_disturbs_nobody(tmp_path: Path) -> None:
             sleep(0.001)
         return b"new"
 
-    with Aside(new, tmp_path / "files") as aside:
+    with Aside(new) as aside:
         assert wait(aside) == b"new"
-    assert not list((tmp_path / "files").iterdir())
 
 
 def _is_zombie(pid: str) -> bool:
@@ -94,12 +98,12 @@ def _is_zombie(pid: str) -> bool:
         return True
 
 
-def test_a_killed_process_is_told(tmp_path: Path) -> None:
+def test_a_killed_process_is_told() -> None:
     def kill() -> bytes:
         os.kill(os.getpid(), signal.SIGKILL)
         return b""
 
-    with Aside(kill, tmp_path) as aside, pytest.raises(AsideFailed, match="with -9"):
+    with Aside(kill) as aside, pytest.raises(AsideFailed, match="with -9"):
         wait(aside)
 
 
@@ -111,7 +115,7 @@ def test_it_ends_with_who_closes_it(tmp_path: Path) -> None:
         signal.pause()
         return b""
 
-    aside = Aside(loiter, tmp_path)
+    aside = Aside(loiter)
     while not path.exists() or not path.read_text():
         sleep(0.001)
     aside.close()
@@ -131,5 +135,5 @@ def test_it_holds_none_of_our_files(tmp_path: Path) -> None:
                 return b"no"
             return b"yes"
 
-        with Aside(is_open, tmp_path) as aside:
+        with Aside(is_open) as aside:
             assert wait(aside) == b"no"

@@ -10,12 +10,14 @@ from ganger.schemas.encoding import encode_record
 from ganger.schemas.rows import RowsChanged
 from ganger.streams.intake import Intake
 from ganger.streams.kafka.cluster.topics import LEDGER, ROWS
+from ganger.streams.kafka.log.aside import AsideFailed
 from ganger.streams.kafka.wire.envelope import FixedIds
-from ganger.streams.kafka.worker import cell as cells
+from ganger.streams.kafka.worker import saver as savers
 from ganger.streams.kafka.worker.cell import CellPorts, CellRunner, CellUnrunnable
 from ganger.streams.log.layout import LogIdentity, Stream
 from ganger.streams.log.memory import MemoryLog
 from ganger.streams.payloads import read_decision
+from ganger.streams.tables.store import StoreFailed
 from support.builders import GENESIS, SECOND, node, policy, queue, submission
 from support.fake_kafka import FakeOutlet
 
@@ -29,9 +31,12 @@ class Snapshots:
         self.kept: dict[int, bytes] = {}
         self.sent_before: list[tuple[int, int]] = []  # (records sent, flushes)
         self.under_way = False
+        self.refusal: Exception | None = None
         self._outlet = outlet
 
     def save(self, seq: int, data: bytes) -> None:
+        if self.refusal is not None:
+            raise self.refusal
         self.sent_before.append((len(self._outlet.sent), self._outlet.flushes))
         self.kept[seq] = data
 
@@ -41,6 +46,8 @@ class Snapshots:
         try:
             for _ in range(3):
                 yield
+            if self.refusal is not None:
+                raise self.refusal
             self.save(seq, data)
         finally:
             self.under_way = False
@@ -62,6 +69,7 @@ class World:
         self.now_ns = GENESIS
         self.mono_ns = 1000 * SECOND
         self.closed = 0
+        self.close_fails = False
         self._moved = 0
 
     def runner(self) -> CellRunner:
@@ -79,6 +87,8 @@ class World:
 
     def _close(self) -> None:
         self.closed += 1
+        if self.close_fails:
+            raise StoreFailed("no room")
 
     def start(self) -> CellRunner:
         runner = self.runner()
@@ -243,7 +253,7 @@ def test_nothing_is_left_to_be_published_before_a_snapshot() -> None:
 
 
 def test_replayed_records_count_towards_the_next_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells, "SNAPSHOT_RECORDS", 8)
+    monkeypatch.setattr(savers, "RECORDS", 8)
     world = World()
     for number in range(4):
         world.put(submission(f"j{number}"), node(f"n{number}"))
@@ -256,7 +266,7 @@ def test_replayed_records_count_towards_the_next_snapshot(monkeypatch: pytest.Mo
 
 def saver(monkeypatch: pytest.MonkeyPatch) -> tuple[World, CellRunner, int]:
     """A runner that has begun to save a snapshot, and its seq."""
-    monkeypatch.setattr(cells, "SNAPSHOT_RECORDS", 4)
+    monkeypatch.setattr(savers, "RECORDS", 4)
     world = World()
     runner = world.start()
     world.put(*setup())
@@ -274,7 +284,7 @@ def test_a_cell_goes_on_while_its_snapshot_is_saved(monkeypatch: pytest.MonkeyPa
     saved = [runner.serve(world.now_ns, world.mono_ns) for _ in range(3)]
     assert saved == [None, None, seq]
     assert list(world.snapshots.kept) == [seq], "the state as it was when the saving began"
-    assert runner.snapshot_bytes == len(world.snapshots.kept[seq])
+    assert runner.saver.size_bytes == len(world.snapshots.kept[seq])
 
 
 def test_a_cell_that_is_left_saves_at_once_instead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,6 +299,54 @@ def test_a_cell_that_is_closed_saves_no_more(monkeypatch: pytest.MonkeyPatch) ->
     runner.close()
     assert not world.snapshots.under_way
     assert not world.snapshots.kept
+
+
+@pytest.mark.parametrize("refusal", [StoreFailed("no room"), AsideFailed("no memory")])
+def test_a_snapshot_that_cannot_be_saved_is_told_and_tried_again(
+    refusal: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, runner, seq = saver(monkeypatch)
+    world.snapshots.refusal = refusal
+    for _ in range(3):
+        world.turn(runner)
+    assert runner.saver.failures_count == 1
+    assert f"snapshot_failed cell=lab seq={seq} again_in_s=10 why='{refusal}'" in caplog.text
+    world.put(submission("j2"))
+    for failures in range(2, 10):  # 10 s, 20 s, and so on to 10 minutes
+        wait_s = min(10 << (failures - 2), 600)
+        world.turn(runner, wait_s - 1)
+        assert runner.saver.failures_count == failures - 1, "it waits"
+        world.turn(runner, 1)
+        for _ in range(3):
+            world.turn(runner)
+        assert runner.saver.failures_count == failures
+    assert not world.snapshots.kept
+    assert runner.next_seq > seq, "the cell goes on"
+    world.snapshots.refusal = None
+    world.turn(runner, 600)
+    for _ in range(4):
+        world.turn(runner)
+    assert len(world.snapshots.kept) == 1
+    world.snapshots.refusal = refusal
+    for _ in range(4):
+        world.put(submission("j3"), submission("j4"), submission("j5"), submission("j6"))
+        world.turn(runner)
+    assert "again_in_s=10 " in caplog.records[-1].getMessage(), "after one that was saved"
+
+
+def test_a_cell_is_left_although_its_snapshot_cannot_be_saved(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, runner, _ = saver(monkeypatch)
+    world.snapshots.refusal = StoreFailed("no room")
+    world.close_fails = True
+    runner.release(world.now_ns, world.mono_ns)
+    assert world.closed == 1
+    assert not world.snapshots.kept
+    assert [record.getMessage().split()[0] for record in caplog.records] == [
+        "snapshot_failed",
+        "store_unsealed",
+    ]
 
 
 def test_a_snapshot_is_saved_at_the_end_and_the_next_owner_has_nothing_to_replay() -> None:

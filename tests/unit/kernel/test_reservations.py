@@ -5,14 +5,14 @@ from msgspec.structs import replace
 
 from ganger.schemas import records as r
 from ganger.schemas.enums import Phase
-from support.builders import Cell, node
+from support.builders import SECOND, Cell, node, role, submission
 from support.decision_lines import node_of, phase_of, places, reserve, said, say_again
 
 
 def test_a_node_takes_no_new_pods_inside_its_reservation() -> None:
     cell = Cell().start(node("n1"))
     reserve(cell, "r", "n1", after_s=10, until_s=20)
-    cell.submit("before")
+    cell.put(replace(submission("before", role(), time_ns=cell.now_ns), runtime_estimate_ns=SECOND))
     assert places(cell.tick(9)) == ["before/0@n1"]
     cell.submit("inside")
     assert places(cell.tick(1)) == []
@@ -99,7 +99,6 @@ def test_a_reservation_before_the_first_tick_holds() -> None:
 @pytest.mark.parametrize(
     ("facts", "reason", "asked", "limit"),
     [
-        ({"cards": 2}, "VALUE_OUT_OF_RANGE", 2, 0),
         ({"pods": 3}, "VALUE_OUT_OF_RANGE", 3, 0),
         ({"to_ns": (1 << 62) + 1}, "VALUE_OUT_OF_RANGE", (1 << 62) + 1, 1 << 62),
         ({"queues": ("none",)}, "QUEUE_UNKNOWN", 0, 0),

@@ -1,0 +1,215 @@
+"""Starts jobs on cards that were chosen before, and tries where a job would be placed at a time.
+
+A trial sees nodes as they will be: without the attempts that are expected to have ended, and with
+nothing on cards that somebody holds at any moment of the run; of cpu, memory and the rest it sees
+the least that is left at any moment of it.
+"""
+
+from collections.abc import Callable, Sequence
+
+from ganger.schemas.enums import DecisionKind
+from ganger.streams.kernel.backfill.futures import Futures, HolderKey
+from ganger.streams.kernel.backfill.prospect import Held, Prospect
+from ganger.streams.kernel.decide import Foreseen
+from ganger.streams.kernel.entities import ClaimEntry, Job, Node
+from ganger.streams.kernel.nodes.placement import place_job
+from ganger.streams.kernel.nodes.statement import Statement
+from ganger.streams.kernel.queues import quota
+from ganger.streams.kernel.resources import Shape
+from ganger.streams.kernel.state import State
+
+Take = Callable[[Job, DecisionKind, Foreseen, bool, int], None]
+"""Starts the job that is placed in the statement; then whether on cards that are due, and for how
+long it counts as to run: 0 = as long as is expected of it now.
+"""
+
+_Numbers = tuple[int, int, int, int, dict[int, tuple[int, int]], dict[int, int]]
+"""Of a node: free cards, cpu, memory, slots, rests of shared cards, other resources."""
+
+
+class NodeSeats:
+    """Places jobs in one cycle. See `several.Seats`."""
+
+    __slots__ = ("_futures", "_state", "_statement", "_take")
+
+    def __init__(self, state: State, futures: Futures, statement: Statement, take: Take) -> None:
+        """`statement`: what `take` commits."""
+        self._state = state
+        self._futures = futures
+        self._statement = statement
+        self._take = take
+
+    def start_at(
+        self,
+        job: Job,
+        places: Sequence[ClaimEntry],
+        kind: DecisionKind,
+        foreseen: Foreseen,
+        run_ns: int,
+    ) -> bool:
+        """Start a job there, if nothing keeps it; on cards whose holders are due when they are
+        gone.
+        """
+        state, statement = self._state, self._statement
+        claims = any(one.mask & ~state.nodes[one.node].free for one in places if not one.card_milli)
+        if claims:
+            for holder in self._futures.due(state.now_ns):
+                give_back(statement, holder)
+        if not all(self._seat(job, one) for one in places):
+            statement.discard()
+            return False
+        self._take(job, kind, foreseen, claims, run_ns)
+        return True
+
+    def _seat(self, job: Job, place: ClaimEntry) -> bool:
+        """Hold a place, if it is free and the queue may have it."""
+        state, statement = self._state, self._statement
+        node, shape = state.nodes[place.node], job.shape.shapes[place.role]
+        queue = state.queues[job.queue]
+        is_free = (
+            node.is_open
+            and node.free_slots > 0
+            and node.free_cpu >= shape.cpu
+            and node.free_memory >= shape.memory
+            and all(node.free_extra.get(spot, 0) >= amount for spot, amount in shape.extra)
+        )
+        if not is_free:
+            return False
+        if queue.is_capped and not quota.headroom(queue, shape, 1, statement.held())[0]:
+            return False
+        if place.card_milli:
+            statement.hold_share(place.role, shape, node, place.mask.bit_length() - 1)
+            return True
+        if place.mask & ~node.free:
+            return False
+        statement.hold(place.role, shape, node, (place.mask,))
+        return True
+
+    def within(self, job: Job, held: Held, prospect: Prospect) -> tuple[ClaimEntry, ...] | None:
+        """Where a job would be placed beside all that holds cards from when until when; none: it
+        would not fit. O(nodes).
+        """
+        state = self._state
+        statement = Statement(state)
+        for end_ns, holder, _ in self._futures.releases():
+            if end_ns > held.start_ns:
+                break
+            give_back(statement, holder)
+        shaded = [
+            (node, _shade(state, node, job, held, prospect)) for node in state.nodes if node.is_open
+        ]
+        mark = statement.checkpoint()
+        refusal = place_job(state, statement, job)
+        places = None if refusal is not None else _entries(statement, mark)
+        statement.rollback(mark)
+        for node, numbers in shaded:
+            _restore(state, node, numbers)
+        statement.discard()
+        return places
+
+
+def give_back(statement: Statement, holder: HolderKey) -> None:
+    """See a holder's cards as free, unless it is a claim."""
+    seq, index, attempt = holder
+    job = statement.state.jobs[seq]
+    pod = job.pods.get(index) if job.pods else None
+    if pod is not None and pod.attempt == attempt:
+        statement.give_back(pod)
+
+
+def _entries(statement: Statement, mark: int) -> tuple[ClaimEntry, ...]:
+    """Where pods have been placed since a mark."""
+    return tuple(
+        ClaimEntry(
+            role,
+            node.index,
+            mask,
+            shape.card_milli if is_shared else 0,
+            shape.card_memory if is_shared else 0,
+        )
+        for role, shape, node, _, masks, is_shared, _ in statement.operations[mark:]
+        for mask in masks
+    )
+
+
+def _shade(state: State, node: Node, job: Job, held: Held, prospect: Prospect) -> _Numbers:
+    """Let a node look as it will at worst while a job runs there. Returns what it looked like.
+
+    Attempts that have ended by the start are given back already.
+    """
+    numbers = (
+        node.free,
+        node.free_cpu,
+        node.free_memory,
+        node.free_slots,
+        node.shared,
+        node.free_extra,
+    )
+    free = node.free & prospect.rooms.free(node.index, held.start_ns, held.until_ns)
+    others = [
+        (seq, prospect.booked[seq])
+        for seq in prospect.booked_on(node.index)
+        if seq != job.seq
+        and prospect.booked[seq].start_ns < held.until_ns
+        and held.start_ns < prospect.booked[seq].until_ns
+    ]
+    if free == node.free and not others:
+        return numbers
+    node.free, node.free_count = free, free.bit_count()
+    if others:
+        booked = 0
+        for _, other in others:
+            for place in other.places:
+                booked |= place.mask if place.node == node.index else 0
+        node.shared = {card: rest for card, rest in node.shared.items() if not booked >> card & 1}
+        _shade_rest(state, node, held, others)
+    state.indexes.nodes.update(node)
+    return numbers
+
+
+def _shade_rest(state: State, node: Node, held: Held, others: Sequence[tuple[int, Held]]) -> None:
+    """The same for what is not cards: the least that is left of each at any moment of the run."""
+    futures = state.indexes.futures
+    assert futures is not None
+    changes: dict[int, list[tuple[int, Shape]]] = {}
+    for holder, pod in node.pods.items():
+        found = futures.expected(holder)
+        if found is not None and held.start_ns < found[0] < held.until_ns:
+            changes.setdefault(found[0], []).append((1, pod.shape))
+    for seq, other in others:
+        shapes = state.jobs[seq].shape.shapes
+        for place in other.places:
+            if place.node == node.index:
+                start_ns = max(held.start_ns, other.start_ns)
+                changes.setdefault(start_ns, []).append((-1, shapes[place.role]))
+                changes.setdefault(other.until_ns, []).append((1, shapes[place.role]))
+    cpu = memory = slots = 0
+    lows = [0, 0, 0]
+    extra: dict[int, int] = {}
+    extra_lows: dict[int, int] = {}
+    for at_ns in sorted(changes):
+        if at_ns >= held.until_ns:
+            break
+        for sign, shape in changes[at_ns]:
+            cpu += sign * shape.cpu
+            memory += sign * shape.memory
+            slots += sign
+            for place, amount in shape.extra:
+                extra[place] = extra.get(place, 0) + sign * amount
+        lows = [min(low, sum_) for low, sum_ in zip(lows, (cpu, memory, slots), strict=True)]
+        for place, amount in extra.items():
+            extra_lows[place] = min(extra_lows.get(place, 0), amount)
+    node.free_cpu += lows[0]
+    node.free_memory += lows[1]
+    node.free_slots += lows[2]
+    node.free_extra = {
+        place: amount + extra_lows.get(place, 0) for place, amount in node.free_extra.items()
+    }
+
+
+def _restore(state: State, node: Node, numbers: _Numbers) -> None:
+    """Undo of `_shade`."""
+    node.free, node.free_cpu, node.free_memory, node.free_slots, node.shared, extra = numbers
+    node.free_extra = extra
+    node.free_count = node.free.bit_count()
+    state.indexes.nodes.update(node)

@@ -1,0 +1,1 @@
+"""Who may start where, and when, beside what is reserved by request."""
