@@ -32,6 +32,9 @@ File, `open_cluster`: openb's list of nodes (CSV, gzip or not), or TOML:
     [[queues]]
     name = "all"
 
+Whoever opens a file may bring a reader of its queues and flavors (`ReadRules`), for which they may
+have all that queues and flavors can have; `ganger simulate` does, see docs/jobs.md.
+
 The defaults are the proportions of a common 8-card machine (96 cpus, 1 TiB), so cpu and memory
 never bind for traces that ask for cards alone. A file without queues leaves them to the trace.
 These are plain values: whoever runs a cluster turns them into records.
@@ -43,6 +46,7 @@ import difflib
 import os
 import re
 import tomllib
+from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -58,6 +62,7 @@ from ganger.replay.traces.fields import (
     parse_whole,
 )
 from ganger.replay.traces.source import InputError, Source, read_source
+from ganger.schemas.records import FlavorConfigured, QueueConfigured
 from ganger.streams.kernel.limits import RUN_CARDS_MAX
 
 CPU_MILLI_PER_CARD = 12_000
@@ -133,10 +138,20 @@ class QueueSpec(Struct, frozen=True, omit_defaults=True):
 
 
 class ClusterSpec(Struct, frozen=True, omit_defaults=True):
-    """A cluster: nodes in the order of their names' numbers, queues in the file's order."""
+    """A cluster: nodes in the order of their names' numbers, queues in the file's order.
+
+    Attributes:
+        nodes: groups of equal nodes.
+        queues: the tree of queues.
+        rules: the same as records, parents first, where a reader of queues was brought: then
+            specs say no more of them than names and weights.
+        flavors: kinds of resources that quota is counted by.
+    """
 
     nodes: tuple[NodeSpec, ...]
     queues: tuple[QueueSpec, ...] = ()
+    rules: tuple[QueueConfigured, ...] = ()
+    flavors: tuple[FlavorConfigured, ...] = ()
 
     @property
     def node_count(self) -> int:
@@ -216,8 +231,19 @@ def parse_nodes(text: str) -> ClusterSpec:
     return _checked(ClusterSpec(tuple(nodes)), "nodes")
 
 
-def open_cluster(path: str | os.PathLike[str]) -> ClusterSpec:
+ReadRules = Callable[[str, str], tuple[list[FlavorConfigured], list[QueueConfigured]]]
+"""The flavors and queues of a TOML text, parents first; the other argument is what errors name
+before the key. Raises `InputError`.
+"""
+
+
+def open_cluster(path: str | os.PathLike[str], read_rules: ReadRules | None = None) -> ClusterSpec:
     """The cluster in a file: TOML, or openb's list of nodes.
+
+    Args:
+        path: of the file.
+        read_rules: reads its queues and flavors; none: there are no flavors, and queues have the
+            keys that the head of this module names.
 
     Raises:
         InputError: the file cannot be read or holds something wrong; names line or key.
@@ -228,7 +254,7 @@ def open_cluster(path: str | os.PathLike[str]) -> ClusterSpec:
     columns = [cell.strip() for cell in first.split(",")]
     if all(name in columns for name in _OPENB_COLUMNS):
         return _read_openb_nodes(source)
-    return _read_toml(source)
+    return _read_toml(source, read_rules)
 
 
 # --- TOML -------------------------------------------------------------------------------------
@@ -285,6 +311,14 @@ class _ClusterTable(Struct, frozen=True, forbid_unknown_fields=True):
     queues: tuple[_QueueTable, ...] = ()
 
 
+class _RuledTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The same where queues and flavors are read by others."""
+
+    nodes: tuple[_NodeTable, ...]
+    queues: Any = None
+    flavors: Any = None
+
+
 _KEYS = {
     "": _ClusterTable.__struct_fields__,
     "nodes": _NodeTable.__struct_fields__,
@@ -294,7 +328,7 @@ _KEYS = {
 }
 
 
-def _read_toml(source: Source) -> ClusterSpec:
+def _read_toml(source: Source, read_rules: ReadRules | None) -> ClusterSpec:
     if len(source.data) > TOML_BYTES_MAX:
         raise InputError(
             source.path,
@@ -302,16 +336,18 @@ def _read_toml(source: Source) -> ClusterSpec:
             "use count for equal nodes",
         )
     lines = source.lines(text_bytes_max=TOML_BYTES_MAX, line_bytes_max=TOML_BYTES_MAX)
+    text = "\n".join(line for _, line in lines)
     try:
-        document = tomllib.loads("\n".join(text for _, text in lines))
+        document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(
             source.path,
             f"this is neither TOML ({error}) nor openb's list of nodes",
             "begin each group of equal nodes with [[nodes]], count = N and cards = C",
         ) from error
+    kind = _ClusterTable if read_rules is None else _RuledTable
     try:
-        table = msgspec.convert(document, _ClusterTable)
+        table = msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
         raise _key_error(source.path, document, str(error)) from error
     nodes = []
@@ -319,6 +355,10 @@ def _read_toml(source: Source) -> ClusterSpec:
         place = f"{source.path}: nodes[{index}]"
         _check_node(node, place)
         nodes.append(_node_spec(node))
+    if read_rules is not None:
+        ruled = _ruled(tuple(nodes), document, read_rules, text, source.path)
+        return _checked(ruled, source.path)
+    assert isinstance(table, _ClusterTable)
     queues = tuple(
         QueueSpec(
             queue.name,
@@ -331,6 +371,32 @@ def _read_toml(source: Source) -> ClusterSpec:
     )
     _check_queues(queues, source.path)
     return _checked(ClusterSpec(tuple(nodes), queues), source.path)
+
+
+def _ruled(
+    nodes: tuple[NodeSpec, ...],
+    document: dict[str, Any],
+    read_rules: ReadRules,
+    text: str,
+    path: str,
+) -> ClusterSpec:
+    """The cluster of these nodes with the queues and flavors that a reader finds."""
+    if "queues" not in document and "flavors" not in document:
+        return ClusterSpec(nodes)
+    flavors, records = read_rules(text, path)
+    known = {record.flavor: None for record in flavors}
+    for record in records:
+        for group in record.resource_groups:
+            for quota in group.flavors:
+                if quota.flavor not in known:
+                    raise InputError(
+                        f"{path}: queue {record.queue}",
+                        f"there is no flavor {quota.flavor!r}",
+                        f"add a [[flavors]] table with name = {quota.flavor!r}",
+                    )
+    queues = tuple([QueueSpec(r.queue, r.parent, r.weight) for r in records])
+    _check_queues(queues, path)
+    return ClusterSpec(nodes, queues, tuple(records), tuple(flavors))
 
 
 def _key_error(path: str, document: dict[str, Any], message: str) -> InputError:

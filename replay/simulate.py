@@ -31,7 +31,7 @@ from ganger.replay.summary import CARD_MILLI, Meter, Summary, mean, named_counts
 from ganger.replay.traces.fields import NS_PER_S
 from ganger.replay.traces.model import Trace, TraceJob
 from ganger.replay.traces.source import InputError
-from ganger.replay.workload import queues_of
+from ganger.replay.workload import flavors_of, queues_of
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.schemas.records import (
@@ -276,6 +276,7 @@ def _requests(
     return [
         *(FlagEnabled(now_ns, f"flag/{flag}", None, flag) for flag in ALL_FLAGS),
         replace(policy, time_ns=now_ns, event_id="policy"),
+        *flavors_of(cluster, now_ns),
         *queues_of(cluster, jobs, now_ns),
     ]
 

@@ -25,7 +25,7 @@ from ganger.schemas.records import (
     Record,
 )
 from ganger.streams.checkpoint import SnapshotStore
-from ganger.streams.kernel.backfill.outlooks import Outlook, outlook
+from ganger.streams.kernel.backfill.outlooks import Outlook, Rest, outlook, rest
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.explain import Explanation, Finding, explain
 from ganger.streams.kernel.preemption.spared import Spared, spared
@@ -64,6 +64,7 @@ class Answer(Struct, frozen=True):
         phase: its phase at the point; UNKNOWN where every request for it was refused.
         explanation: from the state, while it has not ended.
         outlook: from the state, while it waits under a policy that plans with run times.
+        rest: from the state, while it is suspended.
         resources: per reason of the explanation the resource that its numbers count, named as in
             `Amount`; empty where the reason itself says it.
         decisions: all about it since that submission, in order, refusals of requests among them.
@@ -87,6 +88,7 @@ class Answer(Struct, frozen=True):
     started_ns: int | None
     ended_ns: int | None
     others: tuple[Spared, ...] = ()
+    rest: Rest | None = None
 
 
 def why(
@@ -115,7 +117,7 @@ def why(
     said = [entry for entry in life if isinstance(entry.event, Decision)]
     decisions = tuple(entry.event for entry in said if isinstance(entry.event, Decision))
     finish = next((d for d in reversed(decisions) if d.kind is DecisionKind.FINISH), None)
-    explanation = expected = None
+    explanation = expected = resting = None
     resources: tuple[str, ...] = ()
     if finish is not None:
         phase = _PHASES.get(finish.reason, Phase.FAILED)
@@ -123,7 +125,8 @@ def why(
         state = state_at(streams, place.next_seq, snapshots, on_progress)
         explanation, resources = _explained(state, job, place.at_ns)
         if explanation is not None:
-            expected = outlook(state, state.jobs[state.job_by_key[job]])
+            found = state.jobs[state.job_by_key[job]]
+            expected, resting = outlook(state, found), rest(state, found)
         phase = Phase.UNKNOWN if explanation is None else explanation.phase
     else:
         phase = Phase.UNKNOWN
@@ -142,6 +145,7 @@ def why(
         started_ns=next(starts, None),
         ended_ns=None if finish is None else finish.time_ns,
         others=_others(streams, decisions, snapshots, on_progress),
+        rest=resting,
     )
 
 

@@ -88,7 +88,8 @@ class WindowCheck:
             if not _is_kept(kept, decision) or _is_listed(state, job, record):
                 continue
             end_ns = _end_ns(decision, job)
-            if record.from_ns <= now_ns or (decision.kind is not _RESUME and end_ns > record.from_ns):
+            meets = decision.kind is not _RESUME and end_ns > record.from_ns
+            if meets or record.from_ns <= now_ns:
                 self._break(decision, record, end_ns)
 
     def _break(self, decision: Decision, record: ReservationRequested, end_ns: int) -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from ganger.replay.assumptions import AS_TRACED, Assumptions, estimate_ns, is_drawn
 from ganger.replay.cluster import NO_LIMIT, UNLIMITED, Amount, ClusterSpec, QueueSpec
 from ganger.replay.traces.fields import NS_PER_S
@@ -92,10 +94,25 @@ def queues_of(
 
     The latter stand at the top with weight 1 and no limit.
     """
+    if cluster.rules:
+        named = [QueueSpec(name) for name in unnamed_queues(cluster, jobs)]
+        ruled = [
+            replace(record, time_ns=time_ns, event_id=f"queue/{record.queue}")
+            for record in cluster.rules
+        ]
+        return ruled + [_queue(queue, time_ns) for queue in named]
     specs = {queue.name: queue for queue in cluster.queues}
     named = sorted({job.queue or DEFAULT_QUEUE for job in jobs} - set(specs))
     ordered = sorted(cluster.queues, key=lambda queue: _depth(queue, specs))
     return [_queue(queue, time_ns) for queue in (*ordered, *(QueueSpec(name) for name in named))]
+
+
+def flavors_of(cluster: ClusterSpec, time_ns: int) -> list[r.FlavorConfigured]:
+    """What the quota of a run's queues is counted by."""
+    return [
+        replace(record, time_ns=time_ns, event_id=f"flavor/{record.flavor}")
+        for record in cluster.flavors
+    ]
 
 
 def unnamed_queues(cluster: ClusterSpec, jobs: Iterable[TraceJob]) -> list[str]:

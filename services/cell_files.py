@@ -18,10 +18,11 @@ from ganger.schemas.records import (
     FlavorConfigured,
     Interval,
     Label,
+    QueueConfigured,
     Taint,
     ZoneConfigured,
 )
-from ganger.services.job_files import converted, toml_document
+from ganger.services.job_files import converted, parse_queues, toml_document
 from ganger.services.job_spec import EFFECTS, TolerationSpec, toleration
 from ganger.streams.kernel.limits import INTERVALS_MAX
 
@@ -95,6 +96,21 @@ def parse_flavors(text: str, place: str) -> list[FlavorConfigured]:
     flavors = _file(text, place).flavors
     _different([flavor.name for flavor in flavors], f"{place}: flavors")
     return [_flavor(flavor, f"{place}: flavors[{index}]") for index, flavor in enumerate(flavors)]
+
+
+def read_rules(text: str, place: str) -> tuple[list[FlavorConfigured], list[QueueConfigured]]:
+    """The flavors and queues of a cluster's file, see `replay.cluster.ReadRules`.
+
+    Raises:
+        InputError: names the key, its value and the remedy.
+    """
+    flavors, queues = parse_flavors(text, place), parse_queues(text, place)
+    for key, name in [
+        *[("flavors", flavor.flavor) for flavor in flavors if flavor.removed],
+        *[("queues", queue.queue) for queue in queues if queue.removed],
+    ]:
+        raise InputError(f"{place}: {key}", f"{name!r} is removed", "leave its table out")
+    return flavors, queues
 
 
 def parse_zones(text: str, place: str, now_ns: int) -> list[ZoneConfigured]:

@@ -68,6 +68,11 @@ def zone_defect(record: Any) -> str:
     return name_defect("zone", record.zone)
 
 
+def policy_defect(record: Any) -> str:
+    """What is wrong with the name of a policy."""
+    return name_defect("policy", record.policy)
+
+
 def reservation_defect(record: Any) -> str:
     """What is wrong with the name of a reservation."""
     return name_defect("reservation", record.reservation)

@@ -118,6 +118,8 @@ def decision_text(decision: Decision) -> str:
     parts = [decision.job] if decision.job else []
     if decision.kind in PLACES:
         parts.append(placed_text([decision]))
+    elif decision.node:  # cards of it are reserved
+        parts.append(f"on {decision.node}")
     parts += chosen_texts([decision])
     reason = reason_text(decision.reason, decision.asked, decision.free, decision.limit)
     times = "".join(f"; {text}" for text in foreseen_texts(decision))
@@ -160,7 +162,8 @@ def foreseen_texts(decision: Decision) -> list[str]:
 def chosen_texts(decisions: Sequence[Decision]) -> list[str]:
     """For whom these decisions are, which place victims had among the candidates, by whose rule."""
     first = decisions[0]
-    parts = [f"for {first.for_job}"] if first.for_job else []
+    is_lent = first.kind is DecisionKind.BACKFILL  # that it stands aside for somebody is told so
+    parts = [f"{'until' if is_lent else 'for'} {first.for_job}"] if first.for_job else []
     orders = [decision.order for decision in decisions if decision.order]
     if orders:
         among = f" of {count_text(first.considered, 'candidate')}" if first.considered else ""

@@ -9,6 +9,7 @@ import click
 
 from ganger.replay.cluster import ClusterSpec, open_cluster, parse_nodes
 from ganger.replay.traces.source import InputError
+from ganger.services.cell_files import read_rules
 from ganger.services.cli.connection import DURATION, cell_option, kafka_options
 from ganger.services.cli.units import count_text
 from ganger.services.node_simulator import NodeSimulator
@@ -127,4 +128,4 @@ def _cluster(spec: str) -> ClusterSpec:
     """Nodes from the short form, or from a file."""
     if _SHORT_FORM.fullmatch(spec) and not Path(spec).exists():
         return parse_nodes(spec)
-    return open_cluster(spec)
+    return open_cluster(spec, read_rules)

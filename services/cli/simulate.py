@@ -19,6 +19,7 @@ from ganger.replay.traces.detect import open_trace
 from ganger.replay.traces.source import InputError
 from ganger.replay.workload import unnamed_queues
 from ganger.schemas.enums import Tier
+from ganger.services.cell_files import read_rules
 from ganger.services.cli.arguments import json_option
 from ganger.services.cli.outcome import echo_summary
 from ganger.services.cli.render import progress
@@ -124,7 +125,11 @@ def simulate(
         if file is not None:
             _check_writable(option, Path(file))
     assumptions = _assumptions(estimates, suspendable)
-    spec = open_cluster(cluster) if cluster is not None else parse_nodes(nodes or NODES_DEFAULT)
+    spec = (
+        open_cluster(cluster, read_rules)
+        if cluster is not None
+        else parse_nodes(nodes or NODES_DEFAULT)
+    )
     workload = open_trace(trace, limit)
     total = len(workload.jobs)
     chart = None if gantt is None else Chart(spec)

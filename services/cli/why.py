@@ -49,8 +49,9 @@ from ganger.services.cli.units import (
     reason_text,
 )
 from ganger.services.ledgers import OpenLedger, open_ledger
-from ganger.streams.kernel.backfill.outlooks import Outlook
+from ganger.streams.kernel.backfill.outlooks import Outlook, Rest
 from ganger.streams.kernel.explain import Explanation, Finding, PodFinding
+from ganger.streams.kernel.nodes.kept import Kept
 from ganger.streams.kernel.preemption.spared import Spared
 from ganger.streams.tables.snapshots import Snapshots
 from ganger.streams.tables.store import Store
@@ -134,6 +135,7 @@ def _plain(answer: Answer) -> dict[str, Any]:
         "seq": answer.seq,
         "phase": answer.phase.name,
         "outlook": None if answer.outlook is None else plain(answer.outlook),
+        "rest": None if answer.rest is None else plain(answer.rest),
         "submit_seq": None if answer.submission is None else answer.submission.seq,
         "started_ns": answer.started_ns,
         "ended_ns": answer.ended_ns,
@@ -170,8 +172,11 @@ def _lines(answer: Answer, clock: Clock) -> Iterator[str]:
     if explanation is not None:
         yield from _place_in_line(explanation)
         yield from _outlook_text(answer.outlook, clock)
+        yield from _rest_text(answer.rest, clock)
         for finding, resource in zip(explanation.reasons, answer.resources, strict=True):
             yield f"  because {_finding_text(finding, resource)}"
+        for kept in explanation.kept:
+            yield f"  kept from it by reservation {_kept_text(kept, clock)}"
         for spared in explanation.spared:
             yield f"  not evicted for it: {_spared_text(spared)}"
         yield from _pods(explanation)
@@ -191,6 +196,18 @@ def _finding_text(finding: Finding, resource: str) -> str:
     if finding.rule:
         text += f" (rule {finding.rule}{f', queue {finding.queue}' if finding.queue else ''})"
     return f"role {finding.role}: {text}" if finding.role else text
+
+
+def _kept_text(kept: Kept, clock: Clock) -> str:
+    """A reservation by request: what it keeps, when and for whom, and how the job is in its way."""
+    some = ", ".join(kept.nodes) + (", ..." if kept.node_count > len(kept.nodes) else "")
+    what = f"{cards_text(kept.cards)} of {some}" if kept.cards else some
+    whose = [("queue", kept.queues), ("user", kept.users), ("tenant", kept.tenants)]
+    listed = [f"{kind} {', '.join(names)}" for kind, names in whose if names]
+    who = "maintenance" if kept.is_maintenance else " or ".join(listed) or "nobody"
+    lasts = f"is expected to run {duration_text(kept.run_ns)}" if kept.run_ns else "has no estimate"
+    when = f"from {clock.text(kept.from_ns)} to {clock.text(kept.to_ns)}"
+    return f"{kept.reservation}: {what} {when} for {who}; the job {lasts}"
 
 
 def _spared_text(spared: Spared) -> str:
@@ -266,6 +283,15 @@ def _outlook_text(outlook: Outlook | None, clock: Clock) -> Iterator[str]:
             f"  was told to start by {clock.text(outlook.told_ns)} as likely as not, "
             f"by {clock.text(outlook.told_late_ns)} very likely"
         )
+
+
+def _rest_text(rest: Rest | None, clock: Clock) -> Iterator[str]:
+    """Since when a suspended job rests, and until when at most."""
+    if rest is None:
+        return
+    yield f"  suspended since {clock.text(rest.since_ns)}; goes on as soon as cards are free for it"
+    if rest.line_ns:
+        yield f"  waits in line like others if none are until {clock.text(rest.line_ns)}"
 
 
 def _listed(names: Sequence[str]) -> str:

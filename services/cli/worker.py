@@ -34,6 +34,7 @@ from ganger.streams.kafka.worker.app import GROUP, Membership, Parts, make_app, 
 from ganger.streams.kafka.worker.counting import Counting
 from ganger.streams.kafka.worker.desk import Desk
 from ganger.streams.kafka.worker.ends import PartitionEnds
+from ganger.streams.kafka.worker.folder import TABLES_FOLDER, keep_for
 from ganger.streams.kafka.worker.intake_agents import install
 from ganger.streams.kafka.worker.ports import open_ports
 from ganger.streams.kafka.worker.pulse import give_up
@@ -50,7 +51,6 @@ long as it keeps its cells by starting again and again, nobody else runs them.""
 
 _ID = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _LOCK_FILE = "LOCK"
-_TABLES_FOLDER = "tables"
 _INTAKE_LINGER_MS = 10  # nobody waits for one record, and fewer requests cost the broker less
 _LIBRARY_LOGGERS = ("faust", "mode", "aiokafka", "kafka", "asyncio")
 _ERROR_CLASSES = (
@@ -118,6 +118,7 @@ def worker(
     with _locked(data):
         _check_room(data)
         ids, partitions = _topics(settings)
+        keep_for(data, ids)
         if not _run(settings, data, name, ids, partitions, metrics_port, silence_ns):
             give_up("the event loop ended with an error")
 
@@ -142,7 +143,7 @@ def _run(
     )
     cell_outlet = Publisher(settings, name=f"{name}-cells", on_failure=give_up)
     framing = open_framing(settings, (ROWS,))
-    app = make_app(settings, name, data / _TABLES_FOLDER, partitions, give_up)
+    app = make_app(settings, name, data / TABLES_FOLDER, partitions, give_up)
     ends = PartitionEnds(settings, GROUP)
     acks = Acks(ends.first_from)
     appended = None if metrics is None else metrics.appended
@@ -199,7 +200,7 @@ def _check_room(data: Path) -> None:
 def _delete_tables(data: Path, error: BaseException | None) -> None:
     """Delete the stores of the tables, of which the changelogs hold all."""
     log.error("tables_deleted why=%r", str(error))
-    rmtree(data / _TABLES_FOLDER, ignore_errors=True)
+    rmtree(data / TABLES_FOLDER, ignore_errors=True)
 
 
 def _tables_age(metrics: Metrics | None) -> Callable[[RowsChanged], None]:

@@ -17,11 +17,17 @@ from ganger.streams.kernel.actions import (
     tune,
     yielding,
 )
+from ganger.streams.kernel.backfill.conservative import Conservative
+from ganger.streams.kernel.backfill.hybrid import Hybrid
 from ganger.streams.kernel.backfill.lent import Lent
+from ganger.streams.kernel.backfill.seats import NodeSeats
+from ganger.streams.kernel.backfill.several import Several, Take
 from ganger.streams.kernel.decide import say_cycle_closed
 from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.jobs.starts import start_claims
+from ganger.streams.kernel.nodes.statement import Statement
 from ganger.streams.kernel.session import Session
+from ganger.streams.kernel.settings import RESERVE_ALL, Timing
 from ganger.streams.kernel.state import State
 
 Action = Callable[[Session], None]
@@ -50,9 +56,18 @@ def _backfill_timed(session: Session) -> None:
     timed.scan(session)
 
 
+def _books(state: State, timing: Timing, statement: Statement, take: Take) -> Several:
+    """Who plans where several jobs are booked on nodes."""
+    futures = state.indexes.futures
+    assert futures is not None
+    seats = NodeSeats(state, futures, statement, take)
+    kind = Conservative if timing.reserve >= RESERVE_ALL else Hybrid
+    return kind(state, futures, timing, seats)
+
+
 TIMED_ACTIONS = {
     **ACTIONS,
-    "allocate": lambda session: timed.allocate(session, Lent),
+    "allocate": lambda session: timed.allocate(session, Lent, _books),
     "backfill": _backfill_timed,
     "tune": tune.run,
     "yielding": yielding.run,

@@ -1,7 +1,7 @@
 """Making everything derived again from the primary facts."""
 
 from ganger.schemas.enums import Phase
-from ganger.streams.kernel.backfill import estimates, promised
+from ganger.streams.kernel.backfill import estimates, manners, promised, tuning
 from ganger.streams.kernel.digest import (
     holds_all,
     loose_entities,
@@ -202,6 +202,8 @@ def rebuild_timers(state: State) -> None:
     if timing is not None and timing.reserve >= RESERVE_ALL:
         for booking in state.bookings.values():
             timers.at(booking.start_ns, Wake.BOOKED, booking.job)
+    manners.watch(state)
+    tuning.watch(state)
 
 
 def retouch(state: State) -> bytes:

@@ -15,15 +15,22 @@ from ganger.streams.kernel.jobs.gangs import missing, needed
 from ganger.streams.kernel.jobs.lines import line_of
 from ganger.streams.kernel.jobs.progress import may_evict
 from ganger.streams.kernel.nodes import scoring
+from ganger.streams.kernel.nodes.bars import bars_of
+from ganger.streams.kernel.nodes.kept import Kept, kept_from
 from ganger.streams.kernel.nodes.node_index import (
+    can_hold,
     holds_extra,
+    left_of,
     matches,
+    most_beside,
     pods_on,
+    suits,
     tolerated,
     usable_cards,
 )
 from ganger.streams.kernel.nodes.placement import place_job
 from ganger.streams.kernel.nodes.statement import Statement
+from ganger.streams.kernel.nodes.windows import WHOLE, Bars
 from ganger.streams.kernel.policies.hooks import Hooks
 from ganger.streams.kernel.policies.registry import rules_of
 from ganger.streams.kernel.preemption.spared import Spared, patience, spared
@@ -88,6 +95,7 @@ class Explanation(msgspec.Struct, frozen=True, gc=False):
     queue_capability: int  # -1 = unlimited
     reasons: tuple[Finding, ...]
     pods: tuple[PodFinding, ...]
+    kept: tuple[Kept, ...] = ()  # what reservations by request keep from it though it waits
     spared: tuple[Spared, ...] = ()  # whom preempt and reclaim leave alone though it waits
 
 
@@ -131,6 +139,7 @@ def explain(state: State, job_key: str) -> Explanation | None:
             )
             for _, pod in sorted((job.pods or {}).items())
         ),
+        kept=() if job.phase in ENDED or not any(needed(job)) else kept_from(state, job),
         spared=_spared(state, job),
     )
 
@@ -293,6 +302,8 @@ def _of_nodes(state: State, job: Job) -> list[Finding]:
         return [Finding(Reason.NO_NODES)]
     needs, short = missing(job)
     findings = []
+    windows = state.indexes.windows
+    bars = None if windows is None else bars_of(state, windows, job, state.clock_ns)
     fits_all = empty_all = 0
     for role, shape in enumerate(job.shape.shapes):
         pending = job.roles[role].pending()
@@ -302,7 +313,7 @@ def _of_nodes(state: State, job: Job) -> list[Finding]:
         tally = _Tally(name)
         fits = empty = 0
         for node in state.nodes:
-            fits += _look(state, job, role, node, tally, pending)
+            fits += _look(state, job, role, node, tally, pending, bars)
             empty += _when_empty(node, shape, pending)
         wanted = max(needs[role], 1 if len(job.roles) == 1 and not short else 0)
         fits, empty = min(fits, pending), min(empty, pending)
@@ -364,8 +375,18 @@ class _Tally:
         ]
 
 
-def _look(state: State, job: Job, role: int, node: Node, tally: _Tally, pending: int) -> int:
-    """Pods that fit on a node now; what keeps more from it goes to the tally."""
+def _look(
+    state: State,
+    job: Job,
+    role: int,
+    node: Node,
+    tally: _Tally,
+    pending: int,
+    bars: Bars | None,
+) -> int:
+    """Pods that fit on a node now; what keeps more from it goes to the tally. `bars`: what it must
+    leave alone.
+    """
     shape = job.shape.shapes[role]
     before = sum(kept[0] for kept in tally.found.values())
     if node.is_lost:
@@ -374,7 +395,7 @@ def _look(state: State, job: Job, role: int, node: Node, tally: _Tally, pending:
         tally.add(node, Reason.NODE_CORDONED)
     if node.unknown:
         tally.add(node, Reason.NODE_HAS_UNKNOWN_PODS)
-    if node.is_reserved:
+    if node.is_reserved or _is_kept(shape, node, bars):
         tally.add(node, Reason.NODE_RESERVED)
     if node.index in job.avoid:
         tally.add(node, Reason.NODE_FAILED_BEFORE)
@@ -401,7 +422,21 @@ def _look(state: State, job: Job, role: int, node: Node, tally: _Tally, pending:
         tally.add(node, Reason.RESOURCE_TOO_LITTLE, asked, free)
     if sum(kept[0] for kept in tally.found.values()) > before:
         return 0
-    return pods_on(node, shape, usable_cards(shape, node.kind), pending)
+    mask = left_of(node, usable_cards(shape, node.kind), bars)
+    bar = None if bars is None else bars.get(node.index)
+    most = pending if bar is None else most_beside(node, shape, bar, pending)
+    return pods_on(node, shape, mask, most)
+
+
+def _is_kept(shape: Shape, node: Node, bars: Bars | None) -> bool:
+    """Whether what reservations keep of a node is what a pod lacks there."""
+    if bars is None or node.index not in bars:
+        return False
+    assert node.kind is not None
+    mask = usable_cards(shape, node.kind)
+    if bars[node.index].mask == WHOLE:
+        return True
+    return can_hold(node, shape, mask) and not suits(node, shape, mask, bars)
 
 
 def _look_at_cards(shape: Shape, node: Node, tally: _Tally) -> None:

@@ -70,6 +70,7 @@ class Shape:
         "charges",
         "cpu",
         "extra",
+        "is_bare",
         "is_empty",
         "is_plain",
         "memory",
@@ -93,6 +94,7 @@ class Shape:
         self.charges = tuple(
             (place, count) for place, count in (*charges, (PODS, 1), *self.extra) if count
         )
+        self.is_bare = not (self.cpu or self.memory or self.extra)  # it asks for nothing but cards
         self.is_empty = not (self.cards_milli or self.cpu or self.memory or self.extra)
         # plain: only cards, cpu and memory decide on a node of an eligible class
         self.is_plain = not (self.card_milli or self.same_island or self.extra or request.selectors)

@@ -32,8 +32,8 @@ class Host(Protocol):
         """Whether all pods of a suspended job would find a place elsewhere."""
         ...
 
-    def start_again(self, job: Job) -> None:
-        """Place and start what is pending of a job, in a gap."""
+    def start_again(self, job: Job, slept_ns: int) -> None:
+        """Place and start what is pending of a job, in a gap; it was suspended for so long."""
         ...
 
 

@@ -59,7 +59,6 @@ class Yielding:
     floor_ns: int  # of the protection window
     ceiling_ns: int
     large_cards: int  # a pod with so many is large
-    soon_ns: int  # cards that are expected to come free within it are no others' to hold for long
     suspend_max_ns: int  # whoever was suspended for longer waits in line like others
 
 

@@ -157,11 +157,12 @@ class Preemptive(Protocol):
 
 
 class Spare(Protocol):
-    """Milli-cards that a veto lets go at most from each leaf queue, by queue, for other queues; of
-    those left out nothing. None: it sets no bound. Speeds up those who take.
+    """Milli-cards that a veto lets go at most from each leaf queue, by queue, for a taker of another
+    queue, or, without one, for any; of those left out nothing. None: it sets no bound. Speeds up
+    those who take.
     """
 
-    def __call__(self, state: "State") -> dict[int, int] | None: ...
+    def __call__(self, state: "State", taker: Taker | None) -> dict[int, int] | None: ...
 
 
 class Predicate(Protocol):
@@ -293,6 +294,11 @@ class Policy:
         """Whether some action plans with run times."""
         return self.timing is not None
 
+    @property
+    def resumes(self) -> bool:
+        """Whether those who are suspended are let go on."""
+        return self.timing is not None and self.timing.yields is not None
+
 
 @dataclass(slots=True)
 class Shares:
@@ -422,7 +428,8 @@ class Indexes:
             self.gate.open_count
             or self.inqueue.open_count
             or self.gate.failed
-            or self.inqueue.may_wake
+            or self.inqueue.failed
+            or self.inqueue.cramped
             or self.zero
             or (self.gate_grew and PARKED in self.gate.limited)
         )
@@ -560,9 +567,10 @@ class State:
     def shake(self, node: Node) -> None:
         """The node may hold more cards than before, or fewer, and not since pods began or ended."""
         futures, timing = self.indexes.futures, self.policy.timing
-        if futures is not None and timing is not None and timing.reserve >= RESERVE_ALL:
+        if futures is not None and timing is not None and timing.reserve > 1:
             futures.touched[node.index] = None
-            self.stirred |= FREED
+            if timing.reserve >= RESERVE_ALL:
+                self.stirred |= FREED
 
     def widen(self) -> None:
         """Give every quantity vector a place for resources mentioned since."""

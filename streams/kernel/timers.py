@@ -28,6 +28,8 @@ class Wake(IntEnum):
     STALE = 8
     BOOKED = 9
     TIME_LIMIT = 10
+    MAKE_WAY = 20
+    TUNE = 21
 
 
 Timer = tuple[int, Wake, int, int, int]

@@ -32,6 +32,7 @@ from ganger.schemas.records import (
 from ganger.streams.kernel.policies.hooks import PolicyRefused
 from ganger.streams.kernel.policies.registry import build
 from ganger.streams.presets.wording import defect_of, value_text
+from ganger.streams.structure import NAME_CHARS_MAX, name_defect
 
 DEFAULT = "default"
 
@@ -146,6 +147,12 @@ def parse_policy(text: str, place: str) -> PolicyConfigured:
         file = msgspec.convert(document, _File)
     except msgspec.ValidationError as error:
         raise _key_error(place, document, str(error)) from error
+    if name_defect("policy", file.policy):
+        raise PolicyError(
+            f"{place}: policy",
+            f"it is {file.policy[:40]!r} of {len(file.policy)} characters",
+            f"give a name of 1 to {NAME_CHARS_MAX}",
+        )
     record = _record(file, place)
     try:
         build(record)

@@ -30,6 +30,7 @@ TRACE = SHARED.parent / "philly" / "jobs.csv.gz"
 NODES = "66x8,45x4"
 SUSPENDABLE_MILLIONTHS = 300_000
 WIDE_CARDS = 8
+OF_GAPS = ("backfill", "yielding", "tune")
 
 
 def main() -> None:
@@ -44,7 +45,7 @@ def main() -> None:
     wide = {job.id for job in trace.jobs if sum(p.count * p.cards for p in job.pods) >= WIDE_CARDS}
     xirang = load_policy("xirang")
     without = replace(
-        xirang, actions=tuple(one for one in xirang.actions if one.action != "backfill")
+        xirang, actions=tuple(one for one in xirang.actions if one.action not in OF_GAPS)
     )
     easy = simulate(trace, load_policy("hpc-easy"), 0)
     bare = simulate(trace, without, 0)

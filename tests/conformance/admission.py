@@ -49,6 +49,7 @@ EPOCH = GENESIS + 1_000_000 * SECOND
 MINUTE = 60 * SECOND
 LONG_MAX = (1 << 63) - 1
 NODE = "n1"
+NOBODY = "no tenant of any case"
 
 
 def admission_cycle(body: Body) -> None:
@@ -296,8 +297,9 @@ def queues_of(body: Body) -> list[r.QueueConfigured]:
 
 
 def _queue(one: Body) -> r.QueueConfigured:
-    if one.get("tenants_allowed") == []:
-        raise Unsupported("a queue that no tenant may use")
+    tenants = tuple(one.get("tenants_allowed", ()))
+    if "tenants_allowed" in one and not tenants:
+        tenants = (NOBODY,)
     rules, search = one["preemption"], one["flavor_search"]
     borrow = rules.get("borrow_in_cohort", {})
     return replace(
@@ -312,7 +314,7 @@ def _queue(one: Body) -> r.QueueConfigured:
         preference=PREFERENCES.get(search.get("preference", ""), FlavorPreference.UNKNOWN),
         resource_groups=_quotas(one),
         fair_weight_milli=whole(one.get("fair_weight", 1), 1000),
-        tenants=tuple(one.get("tenants_allowed", ())),
+        tenants=tenants,
     )
 
 

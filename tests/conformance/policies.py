@@ -122,7 +122,9 @@ def _parts(tier: Sequence[Body]) -> list[Sequence[Body]]:
     is_tree = any(one["plugin"] == "drf" and "hierarchy" in one["hooks"] for one in tier)
     if not is_tree or "proportion" not in names:
         return [tier]
-    divided = [[one for one in tier if (one["plugin"] == "proportion") is last] for last in (False, True)]
+    divided = [
+        [one for one in tier if (one["plugin"] == "proportion") is last] for last in (False, True)
+    ]
     return [part for part in divided if part]
 
 

@@ -111,9 +111,15 @@ def _outcasts(body: Body) -> None:
 
 
 def _evictable(body: Body) -> None:
-    """Candidates of several jobs, taken for a job of some priority."""
+    """Candidates of several jobs, taken for a job of some priority. Gangs give pods beyond their
+    minimums or all: their rule has no say about one candidate.
+    """
     taker = _taker_of(body, body["preemptor"]["job_priority"])
-    scene = scene_of(body, [*body["jobs"], taker])
+    tiers = [
+        [{**one, "hooks": []} if one["plugin"] == "gang" else one for one in tier]
+        for tier in body["policy"]["tiers"]
+    ]
+    scene = scene_of({**body, "policy": {"tiers": tiers}}, [*body["jobs"], taker])
     hook = {"gang_preempt": "preemptable", "gang_reclaim": "reclaimable"}[body["eviction_kind"]]
     same("victims", _allowed(scene, hook, body["candidates"]), body["expect"]["victims"])
 

@@ -7,7 +7,6 @@ means cannot be told apart and does not matter.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from conformance.cases import Body, Unsupported, duration_ns, whole
 from conformance.world import CARD, ELSEWHERE, amounts_of
@@ -125,7 +124,8 @@ def _roles(job: Body, kinds: list[list[Body]]) -> tuple[tuple[r.Role, ...], tupl
     homes = [kind[0].get("role", "default") for kind in kinds]
     count = Counter(homes)
     mixed = [home for home in count if count[home] > 1 and home in minimums]
-    is_short = any(least > count[home] for home, least in minimums.items())
+    tasks = Counter(home for home, kind in zip(homes, kinds, strict=True) for _ in kind)
+    is_short = any(least > tasks[home] for home, least in minimums.items())
     roles = []
     for home, kind in zip(homes, kinds, strict=True):
         least = 0 if home in mixed else minimums.get(home, 0)

@@ -62,6 +62,27 @@ def test_reach_is_the_first_moment_with_enough(
     assert not ends.releases
 
 
+@MANY
+@given(
+    found=st.lists(st.tuples(st.integers(0, 90), st.integers(0, 3)), min_size=60, max_size=200),
+    need=st.integers(1, 400),
+    now=st.integers(-1, 40),
+)
+def test_reach_sums_over_many_releases(found: list[tuple[int, int]], need: int, now: int) -> None:
+    ends = filled(found)
+    assert ends.has_due(now) == any(end <= now for end, _ in found)
+    later = sorted((end, cards) for end, cards in found if end > now)
+    want = None
+    free = 0
+    for end, cards in later:
+        if want is not None and end > want:
+            break
+        free += cards
+        if free >= need and want is None:
+            want = end
+    assert ends.reach(need, 0, now) == (None if want is None else (want, free))
+
+
 # ---- EASY -------------------------------------------------------------------------------------
 
 

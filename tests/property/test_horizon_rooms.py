@@ -26,6 +26,9 @@ Gang = list[tuple[Kind, int]]
 class Fit:
     """Node 0 has no islands; node 1 takes no pods of a single card."""
 
+    def table(self, kind: Kind, node: int) -> dict[int, int]:
+        return {free: self.pods(kind, node, free) for free in range(ALL + 1)}
+
     def pods(self, kind: Kind, node: int, free: int) -> int:
         cards, is_near = kind
         if node == 1 and cards == 1:
@@ -174,9 +177,17 @@ def test_earliest_is_the_first_moment_at_which_the_gang_is_placed(
 
 
 def test_kinds_beyond_the_bound_are_made_again() -> None:
+    class Counts(dict[int, int]):
+        def __init__(self, cards: int) -> None:
+            super().__init__()
+            self.cards = cards
+
+        def __missing__(self, free: int) -> int:
+            return free.bit_count() // self.cards
+
     class Wide(Fit):
-        def pods(self, kind: Kind, node: int, free: int) -> int:
-            return free.bit_count() // kind[0]
+        def table(self, kind: Kind, node: int) -> dict[int, int]:
+            return Counts(kind[0])
 
         def choose(self, kind: Kind, node: int, free: int) -> int:
             return (1 << kind[0]) - 1

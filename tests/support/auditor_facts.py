@@ -380,8 +380,9 @@ class CellFacts:
         return total
 
     def is_reserved(self, node: str) -> bool:
+        """Whether a node is kept now or later: no job here says how long it runs."""
         return any(
-            node in one.nodes and one.from_ns <= self.clock_ns < one.to_ns
+            node in one.nodes and self.clock_ns < one.to_ns
             for one in self.reservations.values()
         )
 

@@ -15,12 +15,13 @@ from ganger.schemas.enums import DecisionKind, Phase, Tri
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import snapshot
 from ganger.streams.kernel.entities import Job, Pod
-from ganger.streams.kernel.jobs.gangs import is_leaving, surplus
+from ganger.streams.kernel.jobs.gangs import is_leaving
 from ganger.streams.kernel.jobs.lines import line_up, step_out
 from ganger.streams.kernel.jobs.progress import may_evict
 from ganger.streams.kernel.nodes.placement import place_job
 from ganger.streams.kernel.nodes.statement import Statement
 from ganger.streams.kernel.preemption import claims_book
+from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.state import State
 from support.builders import SECOND, Cell, node, policy, queue, role, submission
 
@@ -147,7 +148,7 @@ class Hunting:
             facts["grace_ns"] = chance.randint(0, 5) * SECOND
         if chance.random() < 0.05:
             facts["preemptable"] = Tri.NO
-        self.cell.put(replace(made, **facts))
+        self._carry_out(self.cell.put(replace(made, **facts)))
 
     # ---- what happens ----------------------------------------------------------------------------
 
@@ -200,18 +201,18 @@ class Hunting:
     def _release(self, count: int) -> None:
         for _ in range(min(count, len(self.going))):
             who = self.going.pop(self.chance.randrange(len(self.going)))
-            self.cell.released(*who)
+            self._carry_out(self.cell.released(*who))
 
     def _succeed(self) -> None:
         who = self._some(Phase.RUNNING)
         if who is not None:
-            self.cell.succeeded(*who)
+            self._carry_out(self.cell.succeeded(*who))
             self.seen.clear()
 
     def _fail(self) -> None:
         who = self._some(Phase.RUNNING)
         if who is not None:
-            self.cell.failed(*who)
+            self._carry_out(self.cell.failed(*who))
             self.seen.clear()
 
     def _cancel(self) -> None:
@@ -270,6 +271,8 @@ class Hunting:
     # ---- what must hold --------------------------------------------------------------------------
 
     def _judge(self, said: list[Decision], before: State) -> None:
+        stands = {before.jobs[seq].request.job: True for seq in before.claims}
+        self.claims = {job: cards for job, cards in self.claims.items() if job in stands}
         for one in said:
             if one.kind is K.UNCLAIM:
                 self.claims.pop(one.job, None)
@@ -289,17 +292,12 @@ class Hunting:
         for taker, victims in takers.items():
             self._judge_taker(taker, victims, before)
             if self.search == "cell":
-                self._judge_need(taker, victims)
+                self._judge_need(taker, victims, earlier)
             earlier += victims
         self.evicted += len(earlier)
         if earlier:
             self._judge_return()
         self._judge_gangs()
-        held = {job.request.job: True for job in self._jobs_with_claims()}
-        self.claims = {job: cards for job, cards in self.claims.items() if job in held}
-
-    def _jobs_with_claims(self) -> list[Job]:
-        return [self.cell.state.jobs[seq] for seq in self.cell.state.claims]
 
     def _break(self, one: Decision, what: str) -> None:
         self.broken.append(f"seq {one.cause_seq} {one.kind.name} {one.job}/{one.pod}: {what}")
@@ -362,13 +360,15 @@ class Hunting:
         for one in victims:
             jobs[one.job] |= one.node in nodes
         for name, is_used in jobs.items():
-            if not is_used:
+            if not (is_used or self.cell.state.policy.allocatable):  # else it gives quota
                 self._break(victims[0], f"{name} leaves, and {taker} claims nothing where it was")
 
-    def _judge_need(self, taker: str, victims: list[Decision]) -> None:
-        """No victim could be given back: without it, or its job as a whole, there is no place."""
-        state = self.cell.state
-        fork = snapshot.fork(state)
+    def _judge_need(self, taker: str, victims: list[Decision], earlier: list[Decision]) -> None:
+        """No victim could be given back: without it, or its job as a whole, there is no place.
+
+        Asked of a copy in which those who were told in this cycle have not been.
+        """
+        fork = snapshot.fork(self.cell.state)
         job = fork.jobs[fork.job_by_key[taker]]
         claim = fork.claims.get(job.seq)
         if claim is None:
@@ -376,42 +376,38 @@ class Hunting:
         claims_book.take(fork, job)
         line_up(fork, job)
         step_out(fork, job)
-        own = {key: True for key in claim.victims}
-        for seq, pods in bundles(state, claim.victims).items():
-            for kept in pods:
-                stay = {(seq, pod.index, pod.attempt): True for pod in kept}
-                lifts, statement = Statement(fork), Statement(fork)
-                for one in fork.nodes:
-                    for key in sorted(one.pods):
-                        pod = one.pods[key]
-                        is_told_now = pod.evict_seq == state.cause or key in self._warned_now
-                        leaves = key in own or (is_leaving(pod) and not is_told_now)
-                        if leaves and key not in stay and not one.is_lost:
-                            lifts.give_back(pod)
-                if place_job(fork, statement, job, False) is None:
-                    name = state.jobs[seq].request.job
-                    self._break(victims[0], f"{taker} would have started without {name} {stay}")
-                statement.discard()
-                lifts.discard()
-
-    @property
-    def _warned_now(self) -> dict[tuple[int, int, int], bool]:
-        state = self.cell.state
-        return {
-            (state.job_by_key[one.job], one.pod, one.attempt): True
-            for one in self.cell.decisions
-            if one.kind is K.NOTICE and one.cause_seq == state.cause
-        }
+        groups = bundles(fork, claim.victims)
+        for one in self.cell.decisions:
+            if one.cause_seq == self.cell.state.cause and one.kind in (K.EVICT, K.NOTICE):
+                let_stay(fork, fork.job_by_key[one.job], one.pod)
+        gone = {key: True for key in claim.victims}
+        gone.update({(fork.job_by_key[d.job], d.pod, d.attempt): True for d in earlier})
+        for seq, kept in groups:
+            stay = {(seq, pod.index, pod.attempt): True for pod in kept}
+            lifts, statement = Statement(fork), Statement(fork)
+            for one in fork.nodes:
+                for key in sorted(one.pods) if not one.is_lost else ():
+                    pod = one.pods[key]
+                    if (key in gone and key not in stay) or is_leaving(pod):
+                        lifts.give_back(pod)
+            if place_job(fork, statement, job, False) is None:
+                name = fork.jobs[seq].request.job
+                self._break(victims[0], f"{taker} would have started without {name} {stay}")
+            statement.discard()
+            lifts.discard()
 
     def _judge_return(self) -> None:
-        """No placement comes again after evictions unless something got on."""
-        placement = tuple(
-            sorted(
-                (job.request.job, pod.index % len(job.roles), pod.node)
-                for job, pod in self._live(Phase.ALLOCATED, Phase.RUNNING)
-                if not pod.notice_until_ns
-            )
-        )
+        """No placement, claims counted, comes again after evictions unless something got on."""
+        held = [
+            (job.request.job, pod.index % len(job.roles), pod.node)
+            for job, pod in self._live(Phase.ALLOCATED, Phase.RUNNING)
+            if not pod.notice_until_ns
+        ]
+        state = self.cell.state
+        for claim in state.claims.values():
+            job = state.jobs[claim.job]
+            held += [(job.request.job, entry.role, entry.node) for entry in claim.entries]
+        placement = tuple(sorted(held))
         if placement in self.seen:
             self.broken.append(f"a placement of {self.seen[placement]} comes again: {placement}")
         self.seen[placement] = self.cell.state.cause
@@ -427,21 +423,32 @@ class Hunting:
                 self.broken.append(f"{job.request.job} is below its minimum")
 
 
-def bundles(state: State, victims: Iterable[tuple[int, int, int]]) -> dict[int, list[list[Pod]]]:
-    """By job, what could be given back of it by itself: pods one by one where they are surplus of
-    what is left, else all together.
+def bundles(
+    state: State, victims: Iterable[tuple[int, int, int]]
+) -> list[tuple[int, list[Pod]]]:
+    """What could be given back by itself, with its job: pods one by one where others of it stay,
+    else all together.
     """
     found: dict[int, list[Pod]] = {}
     for seq, index, attempt in victims:
         pod = (state.jobs[seq].pods or {}).get(index)
         if pod is not None and pod.attempt == attempt:
             found.setdefault(seq, []).append(pod)
-    made: dict[int, list[list[Pod]]] = {}
+    made: list[tuple[int, list[Pod]]] = []
     for seq, pods in found.items():
-        job = state.jobs[seq]
-        stay = [pod for pod in (job.pods or {}).values() if not is_leaving(pod)]
-        made[seq] = [[pod] for pod in pods] if stay or surplus(job, pods) else [pods]
+        stays = any(not is_leaving(pod) for pod in (state.jobs[seq].pods or {}).values())
+        made += [(seq, [pod]) for pod in pods] if stays else [(seq, pods)]
     return made
+
+
+def let_stay(state: State, seq: int, index: int) -> None:
+    """An attempt was never told to leave."""
+    job = state.jobs[seq]
+    pod = (job.pods or {}).get(index)
+    if pod is not None and is_leaving(pod):
+        quota.depart(state, state.queues[job.queue], pod.shape.charges, -1)
+        pod.phase = Phase.RUNNING if pod.started_ns else Phase.ALLOCATED
+        pod.notice_until_ns, pod.evict_seq = 0, -1
 
 
 def cards_of(one: Decision) -> set[tuple[str, int]]:

@@ -94,7 +94,7 @@ class LentHistory(TimedHistory):
             if self.stopping:
                 self._stop()
             elif self.ends:
-                self.cell.now_ns = min(self.ends.values())
+                self.cell.now_ns = max(self.cell.now_ns, min(self.ends.values()))
                 self._end()
                 self.see(self.cell.tick(0))
             elif not self.see(self.cell.tick(1))[:-1]:

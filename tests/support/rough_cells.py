@@ -8,45 +8,52 @@ from ganger.schemas import records as r
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import (
     BackfillPreference,
-    DecisionKind,
     FailureKind,
     Phase,
     QueueState,
     Tri,
 )
+from ganger.streams.kernel.state import State
 from support import builders as b
 from support.lent_cells import LentHistory, lent_policy
 from support.timed_cells import STARTS, timed_policy
+
+WAYS = {"evict_after_ns": "5s", "floor_ns": "2s", "suspend_max_ns": "60s"}
+"""Arguments of making way in these cells."""
 
 _LOST_NS = 1 << 62
 """Whoever runs on a lost node ends by no word of its own."""
 
 
 class RoughHistory(LentHistory):
-    """Nodes are lost, rebooted and drained, queues close and refuse gaps, jobs are cancelled and say
-    anew how long they run, attempts save their work and fail, policies change.
+    """Nodes are lost, rebooted and drained, queues close and refuse gaps, jobs are cancelled and
+    say anew how long they run, attempts save their work and fail, policies change.
 
     Attributes:
         disturbed: how often what happened.
+        stuck: jobs that rested after a cycle although they would fit where they are.
+        began: when attempts began to run.
     """
 
     def __init__(self, seed: int, nodes: tuple[int, ...] = (8, 8, 4)) -> None:
         """`nodes`: cards of each."""
         self.disturbed: dict[str, int] = {}
+        self.stuck: list[str] = []
+        self.began: dict[tuple[str, int, int], int] = {}
         self.cards_of = {f"n{place}": cards for place, cards in enumerate(nodes)}
         self.lost: dict[str, None] = {}
         self.place: dict[tuple[str, int, int], str] = {}  # node of each attempt
-        super().__init__(lent_policy(yielding=self.WAYS), seed, nodes)
-
-    WAYS = {"evict_after_ns": "5s", "floor_ns": "2s", "suspend_max_ns": "60s"}
-    """Arguments of making way in this cell."""
+        super().__init__(lent_policy(yielding=WAYS), seed, nodes)
 
     def see(self, decisions: list[Decision]) -> list[Decision]:
         """The same; on a lost node nothing is carried out."""
+        if isinstance(self.cell.records[-1], r.Tick) and self.cell.state.policy.resumes:
+            self.stuck += suspended_beside_room(self.cell.state)
         for decision in decisions:
             attempt = (decision.job, decision.pod, decision.attempt)
             if decision.kind in STARTS:
                 self.place[attempt] = decision.node
+                self.began[attempt] = self.cell.now_ns  # it is reported running at once
         heard = [d for d in decisions if self._is_heard(d)]
         return super().see(heard) and decisions
 
@@ -88,7 +95,7 @@ class RoughHistory(LentHistory):
 
     def _reboot(self) -> object:
         node = self.chance.choice(list(self.cards_of))
-        return self._return(node, f"boot-{self.chance.randint(2, 9)}")
+        return self._return(node, f"boot-{self.cell.state.next_seq}")
 
     def _return(self, node: str, boot: str) -> object:
         """A node is back; what ran on it and is not told of any more is gone."""
@@ -113,7 +120,9 @@ class RoughHistory(LentHistory):
 
     def _cancel(self) -> object:
         live = [
-            job.request.job for job in self.cell.state.jobs.values() if job.pods and not job.ended_ns
+            job.request.job
+            for job in self.cell.state.jobs.values()
+            if job.pods and not job.ended_ns
         ]
         return self.cell.cancel(self.chance.choice(live)) if live else None
 
@@ -131,9 +140,7 @@ class RoughHistory(LentHistory):
         name = chance.choice(names)
         wish = chance.choice(list(BackfillPreference))
         estimate_ns = chance.choice((1, 5, 20, 60)) * b.SECOND
-        self.requests[name] = replace(
-            self.requests[name], backfill=wish, backfill_risk_milli=600, spot=self.requests[name].spot
-        )
+        self.requests[name] = replace(self.requests[name], backfill=wish, backfill_risk_milli=600)
         made = r.JobUpdateRequested(cell.now_ns, "", None, name, "me", None, None, ())
         return cell.put(
             replace(
@@ -168,9 +175,11 @@ class RoughHistory(LentHistory):
         cell = self.cell
         rules = self.chance.choice(
             (
-                lent_policy(yielding=self.WAYS),
-                lent_policy(yielding=self.WAYS, tune={"window_ns": "10s"}),
-                lent_policy(yielding={**self.WAYS, "large_cards": "2"}),
+                lent_policy(yielding=WAYS),
+                lent_policy(yielding=WAYS),
+                lent_policy(yielding={**WAYS, "evict_after_ns": "2s"}),
+                lent_policy(yielding=WAYS, tune={"window_ns": "10s"}),
+                lent_policy(yielding={**WAYS, "large_cards": "2"}),
                 timed_policy("hpc-easy"),
                 timed_policy("default"),
             )
@@ -193,14 +202,13 @@ class RoughHistory(LentHistory):
                 self._return(node, "boot-1")
             cell.put(r.NodeUncordoned(cell.now_ns, "", None, node, "me"))
         cell.put(b.queue("q", time_ns=cell.now_ns))
-        cell.put(replace(lent_policy(yielding=self.WAYS), time_ns=cell.now_ns))
+        cell.put(replace(lent_policy(yielding=WAYS), time_ns=cell.now_ns))
         self.see(cell.decisions[seq:])
 
 
-def suspended_beside_room(history: RoughHistory) -> list[str]:
+def suspended_beside_room(state: State) -> list[str]:
     """Jobs all of whose attempts rest although all of them would fit where they are."""
     found = []
-    state = history.cell.state
     for job in state.jobs.values():
         pods = list((job.pods or {}).values())
         if not pods or job.held or any(pod.phase is not Phase.SUSPENDED for pod in pods):
@@ -208,15 +216,6 @@ def suspended_beside_room(history: RoughHistory) -> list[str]:
         asked: dict[int, int] = {}
         for pod in pods:
             asked[pod.node] = asked.get(pod.node, 0) + job.shape.shapes[0].cards
-        nodes = state.nodes
-        if all(nodes[n].is_open and nodes[n].free_count >= k for n, k in asked.items()):
+        if all(state.nodes[n].is_open and state.nodes[n].free_count >= asked[n] for n in asked):
             found.append(job.request.job)
     return found
-
-
-def kinds_of(decisions: list[Decision]) -> dict[DecisionKind, int]:
-    """How often each kind was decided."""
-    counts: dict[DecisionKind, int] = {}
-    for decision in decisions:
-        counts[decision.kind] = counts.get(decision.kind, 0) + 1
-    return counts

@@ -74,7 +74,7 @@ class TimedHistory:
         due = min(self.ends.values(), default=None)
         after_s = chance.choice((0, 0, 1, 2, 5))
         if due is not None and due <= cell.now_ns + after_s * b.SECOND:
-            cell.now_ns = due
+            cell.now_ns = max(cell.now_ns, due)
             self._end()
         else:
             cell.now_ns += after_s * b.SECOND

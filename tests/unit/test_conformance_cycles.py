@@ -87,7 +87,7 @@ def test_cards_of_adopted_pods_are_taken_in_turn() -> None:
 
 @pytest.mark.parametrize(
     ("facts", "what"),
-    [({"colour": 1}, "task fields"), ({"phase": "pipelined"}, "task phase")],
+    [({"colour": 1}, "task fields"), ({"phase": "succeeded"}, "task phase")],
 )
 def test_what_no_record_says_is_unsupported(facts: dict[str, Any], what: str) -> None:
     with pytest.raises(Unsupported, match=what):

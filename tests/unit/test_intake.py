@@ -13,7 +13,7 @@ from ganger.streams.kernel.limits import CARDS_MAX
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.step import step
 from ganger.streams.structure import NAME_CHARS_MAX
-from support.builders import SECOND, queue, report, submission
+from support.builders import SECOND, policy, queue, report, submission
 
 SILENCE_NS = 40 * SECOND
 PAUSE_NS = 20 * SECOND
@@ -214,6 +214,12 @@ def test_reports_that_cannot_be_are_refused(bad: r.NodeReport, words: str) -> No
     with pytest.raises(InputRefused) as caught:
         listening().accept(heartbeat(bad), 10)
     assert words in caught.value.detail
+
+
+@pytest.mark.parametrize("name", ["", "x" * 254])
+def test_a_policy_has_a_name(name: str) -> None:
+    with pytest.raises(InputRefused, match=r"policy is '.*' of \d+ characters; give 1 to 253"):
+        listening().accept(replace(policy(), policy=name), 10)
 
 
 @pytest.mark.parametrize("record", [heartbeat(report("n")), submission("j")])

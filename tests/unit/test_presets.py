@@ -63,6 +63,7 @@ def test_the_order_of_keys_does_not_matter() -> None:
         ("policy", ["f.toml: this is no TOML", "see the preset default"]),
         ('policy = "p"', ["f.toml: actions: it is missing", "the keys are policy, actions"]),
         ("policy = 1\nactions = []", ["f.toml: policy: it is 1; give a text in quotes"]),
+        ('policy = ""\nactions = []', ["f.toml: policy: it is '' of 0", "give a name of 1 to 253"]),
         (LEAST + "speed = 1", ["f.toml: speed: there is no such key", "policy, actions, tiers"]),
         (
             'policy = "p"\nactions = [{ action = "dance" }]',

@@ -23,6 +23,7 @@ from typing import Any
 
 import faust
 from confluent_kafka import Message
+from faust.exceptions import ConsistencyError
 from faust.types import TP
 
 from ganger.schemas.codec import decode_row
@@ -59,10 +60,10 @@ _CHANGELOG_BUFFER_COUNT = 1 << 17  # as Faust's own: nothing commits what is rea
 
 
 def is_of_store(error: BaseException | None) -> bool:
-    """Whether an error is one of RocksDB's, which come as plain exceptions. A store that has one is
-    to be deleted: the changelogs hold all of it.
+    """Whether an error is one of RocksDB's, which come as plain exceptions, or says that a store is
+    ahead of its changelog. It is to be deleted: the changelogs hold all there is.
     """
-    return type(error) is Exception
+    return type(error) is Exception or isinstance(error, ConsistencyError)
 
 
 class RowTables:

@@ -12,6 +12,7 @@ from ganger.streams.kafka.log.snapshots import LayeredSnapshots, TopicSnapshots
 from ganger.streams.kafka.wire.envelope import Framing
 from ganger.streams.kafka.wire.publisher import Publisher
 from ganger.streams.kafka.worker.cell import CellPorts
+from ganger.streams.kafka.worker.folder import CELLS_FOLDER
 from ganger.streams.kafka.worker.pulse import Pulse
 
 
@@ -60,7 +61,7 @@ def open_ports(
     with ExitStack() as stack:
         for opened in (ledger, decisions, topic):
             stack.callback(opened.close)
-        store = folder / "cells" / placement.cell
+        store = folder / CELLS_FOLDER / placement.cell
         snapshots = LayeredSnapshots(store, ledger, decisions, publisher, topic)
         stack.callback(snapshots.close)
         return CellPorts(

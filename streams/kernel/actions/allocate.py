@@ -9,6 +9,8 @@ from ganger.schemas.enums import DecisionKind, Tier
 from ganger.streams.kernel.entities import Job, Pod, Queue
 from ganger.streams.kernel.jobs.gangs import is_leaving
 from ganger.streams.kernel.jobs.starts import placed
+from ganger.streams.kernel.jobs.waiting import FRESH
+from ganger.streams.kernel.nodes.marks import marked
 from ganger.streams.kernel.nodes.placement import place_job
 from ganger.streams.kernel.nodes.statement import Statement
 from ganger.streams.kernel.preemption import claims_book
@@ -31,7 +33,9 @@ def run(session: Session) -> None:
     waiting.wake()
     statement = Statement(state)
     lone = session.lone
-    if lone is not None and (waiting.open_count or waiting.is_stopped(lone)):
+    if lone is not None and (
+        waiting.open_count or waiting.is_stopped(lone, marked(state, lone, FRESH))
+    ):
         session.line_lone()
     elif lone is not None:
         _try_lone(session, statement, lone)

@@ -11,18 +11,16 @@ So a pass sees what the published schedulers of the field see.
 Where cards are all alike counts decide (module `pool`), else placement does (module `gaps`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ganger.schemas.enums import BackfillPreference, DecisionKind, Phase, Tier, Tri
+from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel.actions.seats import NodeSeats, give_back
 from ganger.streams.kernel.backfill import bookings, estimates
-from ganger.streams.kernel.backfill.conservative import Conservative
 from ganger.streams.kernel.backfill.futures import Futures, HolderKey
 from ganger.streams.kernel.backfill.gaps import Gaps, Held
-from ganger.streams.kernel.backfill.manners import SPOT, manner
+from ganger.streams.kernel.backfill.manners import SPOT, manner, takes_part
 from ganger.streams.kernel.backfill.pool import Pool
-from ganger.streams.kernel.backfill.several import Several
+from ganger.streams.kernel.backfill.several import Several, Take
 from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import ClaimEntry, Job, Key, Node, Pod
 from ganger.streams.kernel.jobs.lifecycle import move_job
@@ -31,7 +29,7 @@ from ganger.streams.kernel.jobs.starts import in_turn, placed
 from ganger.streams.kernel.jobs.waiting import TimedWaiting
 from ganger.streams.kernel.nodes.occupancy import is_out_of_use
 from ganger.streams.kernel.nodes.placement import place_counts, place_job
-from ganger.streams.kernel.nodes.statement import Statement
+from ganger.streams.kernel.nodes.statement import Statement, give_back
 from ganger.streams.kernel.nodes.windows import Window
 from ganger.streams.kernel.preemption import claims_book
 from ganger.streams.kernel.session import Session
@@ -44,6 +42,10 @@ _ALLOCATE = DecisionKind.ALLOCATE
 _CLAIM_MADE = Reason.CLAIM_MADE
 _MAIN = Tier.MAIN
 _IN_GAP = Tier.BACKFILL
+
+
+Books = Callable[[State, Timing, Statement, Take], Several]
+"""Makes who plans where several jobs are booked on nodes, by the statement that `Take` commits."""
 
 
 class Starts:
@@ -118,7 +120,7 @@ class Starts:
         claims: bool = False,
         run_ns: int = 0,
     ) -> None:
-        """Start the job that is placed now. `run_ns`: what is expected of it; 0: as is known now."""
+        """Start the job that is placed now. `run_ns`: expected of it; 0: what is known now."""
         state, statement = self.state, self.statement
         estimates.settle(state, job, run_ns)
         if claims:
@@ -139,8 +141,7 @@ class Starts:
             timing = state.policy.timing
             if timing is not None and timing.yields is not None:
                 in_turn(state, job)
-        placed(state, job)
-        job.last_tier = tier
+        placed(state, job, tier)
 
     # ---- others make way: see `session.Host` ----------------------------------------------------
 
@@ -184,8 +185,8 @@ class Starts:
         statement.discard()
         return refusal
 
-    def start_again(self, job: Job) -> None:
-        """Place and start what is pending of the job, in a gap."""
+    def start_again(self, job: Job, slept_ns: int) -> None:
+        """Place and start what is pending of the job, in a gap; it was suspended for so long."""
         state, statement = self.state, self.statement
         move_job(state, job, Phase.INQUEUE)
         job.look = look_of(job)
@@ -194,10 +195,9 @@ class Starts:
             line_up(state, job)
             return
         tier = _gap_tier(state, job)
-        told = bookings.foreseen(state, job, Reason.RESUMED)
+        told = bookings.foreseen(state, job, Reason.RESUMED)._replace(asked=slept_ns)
         self.session.started += statement.commit(job, DecisionKind.BACKFILL, tier, told)
-        placed(state, job)
-        job.last_tier = tier
+        placed(state, job, tier)
 
     def ahead(self, job: Job, at_ns: int, run_ns: int) -> Held | None:
         """Where a job would be placed once all that is expected to end by a moment has ended,
@@ -259,10 +259,11 @@ def _cards(statement: Statement) -> Held:
     return held
 
 
-def allocate(session: Session, lends: type[Gaps]) -> None:
+def allocate(session: Session, lends: type[Gaps], books: Books) -> None:
     """Start who is first in line, and reserve for those who cannot start.
 
-    `lends`: plans where those in gaps make way.
+    `lends`: plans where those in gaps make way; `books`: several jobs are
+    booked on nodes.
     """
     state = session.state
     futures, timing = state.indexes.futures, state.policy.timing
@@ -282,7 +283,11 @@ def allocate(session: Session, lends: type[Gaps]) -> None:
     if waiting.came or waiting.left or not (is_pool and _is_settled(futures, timing)):
         settle(state, futures, is_pool)
     counts = is_pool and not futures.odd_count and (lone is None or cards_of(lone) >= 0)
-    planner = _pool(session, futures, timing) if counts else _planner(session, timing, lends)
+    planner: Pool | Gaps | Several
+    if counts:
+        planner = _pool(session, futures, timing)
+    else:
+        planner = _planner(session, timing, lends, books)
     is_called = True
     if lone is not None:
         fits = planner.fits(lone)
@@ -297,7 +302,7 @@ def allocate(session: Session, lends: type[Gaps]) -> None:
     if waiting.came:
         settle(state, futures, is_pool)
     if is_pool and futures.odd_count and isinstance(planner, Pool):
-        planner = _planner(session, timing, lends)
+        planner = _planner(session, timing, lends, books)
     if not isinstance(planner, Pool):
         futures.book = futures.outcome = None  # they are kept by the other alone
     if futures.lines or futures.resting or state.bookings:
@@ -309,15 +314,14 @@ def allocate(session: Session, lends: type[Gaps]) -> None:
     state.stirred = 0
 
 
-def _planner(session: Session, timing: Timing, lends: type[Gaps]) -> Gaps | Several:
+def _planner(session: Session, timing: Timing, lends: type[Gaps], books: Books) -> Gaps | Several:
     """Who plans this pass where placement decides."""
     state = session.state
     futures = state.indexes.futures
     assert futures is not None
     starts = Starts(session, futures, windows_of(state))
-    if timing.yields is None and timing.reserve >= RESERVE_ALL:
-        seats = NodeSeats(state, futures, starts.statement, starts.take)
-        return Conservative(state, futures, timing, seats)
+    if timing.yields is None and timing.reserve > 1:
+        return books(state, timing, starts.statement, starts.take)
     if futures.prospect is not None:
         futures.prospect = None  # kept by those alone
         futures.touched.clear()
@@ -443,14 +447,17 @@ def _seat(state: State, futures: Futures, job: Job, key: Key) -> None:
     names = estimates.rows_of(state, job) if learns else ()
     if not futures.by_kind:
         row_of = futures.cards_of(key)
-    elif estimates.is_learnt(state, job):
-        row_of = futures.kind_of((job.shape, job.look, names, manner(state, job)))
-        if not futures.has_price(row_of):
-            _price(state, futures, row_of)
-        futures.sit(key, row_of, (), ())
-        return
     else:
-        row_of = futures.kind_of((job.shape, job.look, (), manner(state, job)))
+        way = manner(state, job)
+        if estimates.is_learnt(state) and not futures.has_own_lanes(key):
+            kind = (job.shape, job.look, names, way, estimates.limit_ns(job))
+            number = futures.limited_kind_of(kind) if kind[-1] else futures.kind_of(kind)
+            if number is not None:
+                if not futures.has_price(number):
+                    _price(state, futures, number)
+                futures.sit(key, number, (), ())
+                return
+        row_of = futures.kind_of((job.shape, job.look, (), way, 0))
     rows = estimates.depended_on(state, names) if learns else ()
     futures.sit(key, row_of, estimates.lanes(state, job), rows)
 
@@ -458,7 +465,7 @@ def _seat(state: State, futures: Futures, job: Job, key: Key) -> None:
 def _price(state: State, futures: Futures, kind: int) -> None:
     """Make the lanes of a kind of jobs anew."""
     names = futures.names_of(kind)
-    lanes = estimates.learnt_lanes(state, names)
+    lanes = estimates.learnt_lanes(state, names, futures.limit_of(kind))
     futures.price(kind, lanes, estimates.depended_on(state, names))
 
 
@@ -466,14 +473,6 @@ def is_standing(state: State, seq: int) -> bool:
     """Whether a job is known and stands in line."""
     job = state.jobs.get(seq)
     return job is not None and job.key is not None
-
-
-def takes_part(state: State, job: Job) -> bool:
-    """Whether gaps may be offered to the job: its owner and its queue agree to that."""
-    return (
-        job.request.backfill is not BackfillPreference.REFUSE
-        and state.queues[job.queue].config.backfill is not Tri.NO
-    )
 
 
 def cards_of(job: Job) -> int:

@@ -11,19 +11,27 @@ from typing import NamedTuple
 from ganger.schemas.enums import Phase, Tier
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill import estimates, manners, tuning
-from ganger.streams.kernel.backfill.futures import Futures
+from ganger.streams.kernel.backfill.futures import (
+    IS_EVICTED,
+    LEAVES,
+    STOPS,
+    Futures,
+    HolderKey,
+)
 from ganger.streams.kernel.backfill.gaps import OpenNodes, gang_of, holdings
-from ganger.streams.kernel.backfill.manners import SPOT, SUSPENDABLE
+from ganger.streams.kernel.backfill.manners import SPOT
 from ganger.streams.kernel.decide import Cause
 from ganger.streams.kernel.entities import ClaimEntry, Job, Pod
 from ganger.streams.kernel.foresight import windows
 from ganger.streams.kernel.horizon.gather import Gang, fits
+from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.jobs import suspension
-from ganger.streams.kernel.jobs.attempts import detach, settle
+from ganger.streams.kernel.jobs.attempts import leave_rest, settle
 from ganger.streams.kernel.jobs.lines import step_out
 from ganger.streams.kernel.jobs.suspension import may_suspend
+from ganger.streams.kernel.nodes.bars import bars_of
+from ganger.streams.kernel.nodes.node_index import left_of
 from ganger.streams.kernel.preemption.evictions import (
-    evict_for,
     leave_ns,
     notice_ns,
     tell_to_leave,
@@ -39,11 +47,9 @@ from ganger.streams.kernel.topology import choose_cards
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _RUNNING = Phase.RUNNING
 _SUSPENDED = Phase.SUSPENDED
+_IN_GAPS = (Tier.BACKFILL, Tier.SPOT)
 _NEEDS_CARDS = Reason.MAIN_NEEDS_CARDS
 _RESUMED = Reason.RESUMED
-
-STOPS, LEAVES, IS_EVICTED = 0, 1, 2
-"""How hard it is for somebody to make way: suspended, spot work, evicted."""
 
 
 class Lodger(NamedTuple):
@@ -62,39 +68,47 @@ class Lodger(NamedTuple):
 
 def lodgers(state: State, futures: Futures, yields: Yielding, head: Job) -> list[Lodger]:
     """Who may be told to make way for the first in line, by seq."""
-    by_job: dict[int, list[Pod]] = {}
-    for seq, index, attempt in futures.lent:
-        job = state.jobs[seq]
-        pod = job.pods.get(index) if job.pods else None
-        if pod is not None and pod.attempt == attempt:
-            by_job.setdefault(seq, []).append(pod)
+    stopping, leaving, staying = futures.guests
     found = []
-    may_evict = state.now_ns - head.submitted_ns >= yields.evict_after_ns
-    for seq in sorted(by_job):
-        job = state.jobs[seq]
-        pods = sorted(by_job[seq], key=lambda pod: pod.index)
-        if len(pods) != len(job.pods or ()):
-            continue
-        manner = manners.manner(state, job)
-        if manner & SUSPENDABLE and all(may_suspend(job, pod) for pod in pods):
-            found.append(Lodger(job, tuple(pods), STOPS, 0))
-            continue
-        if any(_is_protected(state, pod) for pod in pods):
-            continue
-        lost = max(_lost_ns(state, pod) for pod in pods)
-        if manner & SPOT:
-            found.append(Lodger(job, tuple(pods), LEAVES, lost))
-        elif may_evict and lost <= yields.lost_max_ns and not manner & SUSPENDABLE:
-            found.append(Lodger(job, tuple(pods), IS_EVICTED, lost))
+    for seq, attempts in stopping.items():
+        pods = _all_of(state.jobs[seq], attempts)
+        if pods and all(may_suspend(state.jobs[seq], pod) for pod in pods):
+            found.append(Lodger(state.jobs[seq], pods, STOPS, 0))
+    for seq, attempts in leaving.items():
+        pods = _evictable(state, seq, attempts)
+        if pods:
+            lost_ns = max([_lost_ns(state, pod) for pod in pods])
+            found.append(Lodger(state.jobs[seq], pods, LEAVES, lost_ns))
+    if state.now_ns >= _patient_ns(yields, head):
+        for seq, attempts in staying.items():
+            lost_ns = max([_lost_ns(state, pod) for pod in attempts.values()])
+            if lost_ns <= yields.lost_max_ns:
+                pods = _evictable(state, seq, attempts)
+                if pods:
+                    found.append(Lodger(state.jobs[seq], pods, IS_EVICTED, lost_ns))
+    found.sort(key=lambda one: one.job.seq)
     return found
 
 
-def _is_protected(state: State, pod: Pod) -> bool:
-    """Whether a pod must not be evicted now; one that has not begun to run is not, ever."""
+def _all_of(job: Job, attempts: dict[HolderKey, Pod]) -> tuple[Pod, ...]:
+    """The attempts of a job in a gap by pod; none unless all that it has are there."""
+    if not job.pods or len(attempts) != len(job.pods):
+        return ()
+    pods = tuple([attempts[holder] for holder in sorted(attempts)])
+    return pods if all(job.pods.get(pod.index) is pod for pod in pods) else ()
+
+
+def _evictable(state: State, seq: int, attempts: dict[HolderKey, Pod]) -> tuple[Pod, ...]:
+    """The same; none unless all may be evicted now."""
+    pods = _all_of(state.jobs[seq], attempts)
+    return pods if all(_may_evict(state, pod) for pod in pods) else ()
+
+
+def _may_evict(state: State, pod: Pod) -> bool:
+    """Whether a pod may be evicted now; one that has not begun to run may not, ever."""
     if pod.phase is not _RUNNING or not pod.started_ns or pod.notice_until_ns:
-        return True
-    until_ns = max(pod.protected_until_ns, pod.started_ns + pod.protect_ns)
-    return state.now_ns < until_ns
+        return False
+    return state.now_ns >= pod.protected_until_ns and not manners.is_protected(state, pod)
 
 
 def _lost_ns(state: State, pod: Pod) -> int:
@@ -147,6 +161,26 @@ def _suspend(state: State, job: Job, pod: Pod, cause: Cause) -> None:
         suspension.tell(state, job, pod, cause)
 
 
+def _patient_ns(yields: Yielding, head: Job) -> int:
+    """When a job has waited long enough to have others evicted; who was in a gap never has."""
+    return FOREVER if head.last_tier in _IN_GAPS else head.submitted_ns + yields.evict_after_ns
+
+
+def until_ns(state: State, futures: Futures, yields: Yielding, head: Job) -> int:
+    """When more may be told to make way for the first in line because time has passed; `FOREVER`:
+    never.
+    """
+    patient_ns = _patient_ns(yields, head)
+    if patient_ns > state.now_ns:
+        return patient_ns
+    soonest_ns = FOREVER
+    for attempts in futures.guests[IS_EVICTED].values():
+        for pod in attempts.values():
+            if state.now_ns < pod.started_ns + pod.protect_ns < soonest_ns and pod.started_ns:
+                soonest_ns = pod.started_ns + pod.protect_ns
+    return soonest_ns
+
+
 # ---- going on -----------------------------------------------------------------------------------
 
 
@@ -173,30 +207,38 @@ def go_on(state: State, job: Job, host: Host) -> bool:
             suspension.resume(state, job, pod, mask, Cause(_RESUMED, slept_ns, rule="yielding"))
         settle(state, job)
         return True
-    if not host.fits_again(job):
+    if not manners.takes_part(state, job) or not host.fits_again(job):
         return False
     _move(state, job, pods, host)
     return True
 
 
-def _has_rested_long(state: State, job: Job, most_ns: int) -> bool:
+def _in_line_ns(state: State, job: Job, most_ns: int) -> int:
+    """When a suspended job is to wait in line like others: at once if gaps are refused by now."""
+    if not manners.takes_part(state, job):
+        return state.now_ns
     since_ns = min(pod.suspended_ns for pod in (job.pods or {}).values())
-    return most_ns > 0 and state.now_ns - since_ns >= most_ns
+    return since_ns + most_ns if most_ns else FOREVER
 
 
 def _own_cards(state: State, job: Job, pods: Iterable[Pod]) -> list[int] | None:
     """Cards on which suspended pods may go on where they were; none: not all of them may."""
     taken: dict[int, int] = {}
     cpu: dict[int, int] = {}
+    extra: dict[tuple[int, int], int] = {}
     masks = []
     queue = state.queues[job.queue]
     held: dict[int, int] = {}
+    kept = state.indexes.windows
     for pod in pods:
         node = state.nodes[pod.node]
         shape = job.shape.shapes[pod.index % len(job.roles)]
-        if not node.is_open or node.kind is None or shape.extra:
+        if not node.is_open or node.kind is None:
             return None
         mask = state.indexes.nodes.cards_for(shape, node.kind)
+        if kept is not None:
+            bars = bars_of(state, kept, job, state.now_ns, estimates.left_ns(pod))
+            mask = left_of(node, mask, bars)
         free = node.free & mask & ~taken.get(pod.node, 0)
         spent = cpu.get(pod.node, 0) + shape.cpu
         if free.bit_count() < shape.cards or (shape.cpu and spent > node.free_cpu):
@@ -206,6 +248,10 @@ def _own_cards(state: State, job: Job, pods: Iterable[Pod]) -> list[int] | None:
         chosen = choose_cards(free, shape.cards, node.kind.islands, shape.same_island)
         if not chosen:
             return None
+        for place, amount in shape.extra:
+            extra[pod.node, place] = asked = extra.get((pod.node, place), 0) + amount
+            if asked > node.free_extra.get(place, 0):
+                return None
         cpu[pod.node] = spent
         taken[pod.node] = taken.get(pod.node, 0) | chosen
         for place, amount in shape.charges:
@@ -222,24 +268,15 @@ def _move(state: State, job: Job, pods: Sequence[Pod], host: Host) -> None:
         pod.index: (estimates.left_ns(pod), pod.earlier_ns + pod.ran_ns, pod.for_job)
         for pod in pods
     }
-    give_up(state, job, pods)
-    host.start_again(job)
+    slept_ns = state.now_ns - min(pod.suspended_ns for pod in pods)
+    leave_rest(state, job, pods)
+    host.start_again(job, slept_ns)
     for pod in (job.pods or {}).values():
+        if pod.index not in before:  # it waited beside them
+            continue
         run_ns, pod.earlier_ns, pod.for_job = before[pod.index]
         estimates.goes_on(state, futures, job, pod, run_ns)
         state.touch_pod(job, pod)
-
-
-def give_up(state: State, job: Job, pods: Iterable[Pod]) -> None:
-    """Suspended attempts end; their pods are to be placed host. The job then stands in no line."""
-    futures = state.indexes.futures
-    assert futures is not None
-    step_out(state, job)
-    for pod in pods:
-        slept_ns = state.now_ns - pod.suspended_ns
-        evict_for(state, job, pod, Cause(_RESUMED, slept_ns, rule="yielding"))
-        futures.forget((pod.job, pod.index, pod.attempt))
-        detach(state, job, pod)
 
 
 # ---- the action --------------------------------------------------------------------------------
@@ -249,15 +286,22 @@ def run(session: Session) -> None:
     """Let them, if allocate has left somebody first in line or anybody is suspended."""
     timing, futures = session.state.policy.timing, session.state.indexes.futures
     if session.make_way is None or session.host is None or timing is None or futures is None:
+        manners.look_again(session.state, 0)
         return
     assert timing.yields is not None
-    session.make_way(Making(session, session.host, futures, timing.yields))
+    making = Making(session, session.host, futures, timing.yields)
+    session.make_way(making)
+    manners.look_again(session.state, making.again_ns if making.again_ns < FOREVER else 0)
 
 
 class Making:
-    """Makes way in one cycle: see `session.Way`."""
+    """Makes way in one cycle: see `session.Way`.
 
-    __slots__ = ("_futures", "_host", "_session", "_state", "_yields")
+    Attributes:
+        again_ns: when time alone may let more make way, or lets who rests wait in line.
+    """
+
+    __slots__ = ("_futures", "_host", "_session", "_state", "_yields", "again_ns")
 
     def __init__(self, session: Session, host: Host, futures: Futures, yields: Yielding) -> None:
         self._session = session
@@ -265,13 +309,21 @@ class Making:
         self._host = host
         self._futures = futures
         self._yields = yields
+        self.again_ns = FOREVER
 
     def free_for(self, job: Job) -> bool:
         """Tell others to make way for a job, which claims their cards; whether that is enough."""
         state, futures, yields = self._state, self._futures, self._yields
         if not futures.lent or manners.manner(state, job) & SPOT:
             return False
-        found = lodgers(state, futures, yields, job)
+        if self._tell_for(job):
+            return True
+        self.again_ns = min(self.again_ns, until_ns(state, futures, yields, job))
+        return False
+
+    def _tell_for(self, job: Job) -> bool:
+        state = self._state
+        found = lodgers(state, self._futures, self._yields, job)
         if not found:
             return False
         chosen = self._choose(job, found)
@@ -283,7 +335,7 @@ class Making:
         told = [one for one in chosen if _stands_on(one, entries)]
         victims = tuple([(p.job, p.index, p.attempt) for one in told for p in one.pods])
         self._session.evicted += sum([len(o.pods) for o in told if o.hardness != STOPS])
-        grace = tell(state, job, told, len(found))
+        grace = tell(state, job, told, sum([len(one.pods) for one in found]))
         self._host.claim(job, entries, victims, grace)
         return True
 
@@ -292,11 +344,6 @@ class Making:
         can tell.
         """
         state = self._state
-        free = max(0, state.total[CARDS] - state.used[CARDS]) // CARD_MILLI
-        due = len(self._futures.due(state.now_ns))
-        wanted = job.shape.min_needs[0][0] // CARD_MILLI
-        if not due and free + sum(one.cards for one in found) < wanted:
-            return None
         gang = gang_of(job)
         suits = state.indexes.nodes.eligible(job.shape.shapes[0])
         if gang is None or not all(whole for _, _, whole in suits):
@@ -335,12 +382,15 @@ class Making:
             return []
         state, gone = self._state, []
         for job in resting(state, self._futures):
+            line_ns = _in_line_ns(state, job, self._yields.suspend_max_ns)
             if go_on(state, job, self._host):
                 gone.append(job)
-            elif _has_rested_long(state, job, self._yields.suspend_max_ns):
-                give_up(state, job, [pod for _, pod in sorted((job.pods or {}).items())])
+            elif line_ns <= state.now_ns:
+                leave_rest(state, job, [pod for _, pod in sorted((job.pods or {}).items())])
                 job.last_tier = Tier.UNKNOWN  # it waits for its turn as if it had not started yet
                 settle(state, job)
+            else:
+                self.again_ns = min(self.again_ns, line_ns)
         return gone
 
 
@@ -358,7 +408,8 @@ def _stands_on(lodger: Lodger, entries: tuple[ClaimEntry, ...]) -> bool:
 def _nodes_of(
     gang: Gang, levels: OpenNodes, back: dict[int, int], lodgers: list[Lodger]
 ) -> list[Lodger] | None:
-    """Lodgers of the fewest nodes whose cards are enough: easiest first, then with fewest cards.
+    """Lodgers of the nodes whose cards are enough: easiest first, then with least work lost, then
+    with fewest cards.
 
     `back`: cards that nodes get back without them.
     """
@@ -376,9 +427,10 @@ def _nodes_of(
         freed = sum(cards for _, cards in there)
         before = levels.free(node) + back.get(node, 0)
         if (before + freed) // least > before // least:
-            keys.append((max(one.hardness for one, _ in there), freed, node))
+            lost_ns = sum(one.lost_ns * cards for one, cards in there)
+            keys.append((max(one.hardness for one, _ in there), lost_ns, freed, node))
     chosen: list[int] = []
-    for _, freed, node in sorted(keys):
+    for _, _, freed, node in sorted(keys):
         if fits(gang, counts):
             break
         before = levels.free(node) + back.get(node, 0)

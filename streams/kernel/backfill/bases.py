@@ -1,46 +1,71 @@
 """What holds the cards of each node over time, but for bookings; and how pods fit into them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from ganger.streams.kernel.entities import Node
+from ganger.streams.kernel.entities import ClaimEntry, Job, Node
 from ganger.streams.kernel.horizon.masks import Masks
+from ganger.streams.kernel.horizon.prospect import Held, Prospect
 from ganger.streams.kernel.horizon.steps import FOREVER
+from ganger.streams.kernel.nodes.marks import whose
 from ganger.streams.kernel.nodes.node_index import NodeIndex, matches
 from ganger.streams.kernel.resources import Shape
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.topology import choose_cards, pods_in
 
+NodeProspect = Prospect[Shape, ClaimEntry]
+NodeHeld = Held[ClaimEntry]
+
+Gang = list[tuple[Shape, int]]
+"""Kind and count of the pods of each role that has any to place."""
+
 _SUITS_MAX = 256
 """Shapes whose cards on all nodes are remembered."""
+
+_MASKS_MAX = 1 << 12
+"""Masks remembered of each."""
+
+
+class _Table(dict[int, int]):
+    """Pods of a shape that fit, by mask of free cards of nodes that are alike; filled as asked."""
+
+    __slots__ = ("_islands", "_shape", "suits")
+
+    def __init__(self, shape: Shape, suits: int, islands: tuple[int, ...]) -> None:
+        """`suits`: cards that suit the shape."""
+        super().__init__()
+        self._shape = shape
+        self._islands = islands
+        self.suits = suits
+
+    def __missing__(self, free: int) -> int:
+        if len(self) >= _MASKS_MAX:
+            self.clear()
+        shape = self._shape
+        found = pods_in(free & self.suits, shape.cards, self._islands, shape.same_island)
+        self[free] = found
+        return found
 
 
 class CardFit:
     """How pods of a shape fit into cards of a node, by cards, taints and labels alone."""
 
-    __slots__ = ("_index", "_looks", "_suits")
+    __slots__ = ("_index", "_looks", "_tables")
 
     def __init__(self, index: NodeIndex) -> None:
         self._index = index
         self._looks = [_look(node) for node in index.nodes]
-        self._suits: dict[Shape, list[int]] = {}  # cards of each node that suit
+        self._tables: dict[Shape, list[_Table]] = {}  # by node
 
-    def pods(self, kind: Shape, node: int, free: int) -> int:
-        """How many fit."""
-        suits = self._suits.get(kind)
-        if suits is None:
-            suits = self._suit(kind)
-        free &= suits[node]
-        if not kind.same_island:
-            return free.bit_count() // kind.cards
-        found = self._index.nodes[node].kind
-        assert found is not None, node
-        return pods_in(free, kind.cards, found.islands, True)
+    def table(self, kind: Shape, node: int) -> Mapping[int, int]:
+        """How many fit, by mask of free cards."""
+        tables = self._tables.get(kind)
+        return (self._suit(kind) if tables is None else tables)[node]
 
     def choose(self, kind: Shape, node: int, free: int) -> int:
         """The cards of one, as placement chooses them."""
         found = self._index.nodes[node].kind
         assert found is not None, node
-        suits = self._suits[kind][node]
+        suits = self._tables[kind][node].suits
         return choose_cards(free & suits, kind.cards, found.islands, kind.same_island)
 
     def is_of(self, nodes: list[int]) -> bool:
@@ -50,18 +75,26 @@ class CardFit:
             _look(found[place]) == self._looks[place] for place in nodes
         )
 
-    def _suit(self, shape: Shape) -> list[int]:
+    def _suit(self, shape: Shape) -> list[_Table]:
+        """One table for all nodes that are alike."""
         index = self._index
         masks = {kind.order: mask for kind, mask, _ in index.eligible(shape)}
-        selectors = shape.request.selectors
-        suits = [0] * len(index.nodes)
+        made: dict[tuple[object, int], _Table] = {}
+        tables = []
         for node in index.nodes:
-            if node.kind is not None and matches(node.labels, selectors):
-                suits[node.index] = masks.get(node.kind.order, 0)
-        if len(self._suits) >= _SUITS_MAX:
-            self._suits.clear()
-        self._suits[shape] = suits
-        return suits
+            suits, islands, order = 0, (), None
+            if node.kind is not None:
+                islands, order = node.kind.islands, node.kind.order
+                if matches(node.labels, shape.request.selectors):
+                    suits = masks.get(order, 0)
+            table = made.get((order, suits))
+            if table is None:
+                table = made[order, suits] = _Table(shape, suits, islands)
+            tables.append(table)
+        if len(self._tables) >= _SUITS_MAX:
+            self._tables.clear()
+        self._tables[shape] = tables
+        return tables
 
 
 def _look(node: Node) -> tuple[object, dict[str, str]]:
@@ -69,12 +102,14 @@ def _look(node: Node) -> tuple[object, dict[str, str]]:
     return (None if node.kind is None else node.kind.order), node.labels
 
 
-def base_of(state: State, node: Node) -> Masks:
-    """Cards of a node that nothing but bookings holds over time, from now on. O(holders^2)."""
+def base_of(state: State, node: Node, job: Job | None = None) -> Masks:
+    """Cards of a node that nothing but bookings holds over time, from now on: for a job, or for one
+    that is on no list of a reservation. O(holders^2).
+    """
     now_ns = state.now_ns
     if node.is_lost or node.is_cordoned or node.is_draining or node.unknown:
         return Masks(now_ns, 0)
-    holds = list(_holds(state, node))
+    holds = [*_holds(state, node), *_keeps(state, node, job)]
     times = {now_ns: None}
     for from_ns, until_ns, _ in holds:
         if now_ns < from_ns:
@@ -109,8 +144,16 @@ def _holds(state: State, node: Node) -> Iterator[tuple[int, int, int]]:
         for _, entry in places:
             mask |= entry.mask
         yield state.now_ns, FOREVER if found is None else found[0], mask
+
+
+def _keeps(state: State, node: Node, job: Job | None) -> Iterator[tuple[int, int, int]]:
+    """From when until when which cards are kept from a job, or from one on no list."""
     windows = state.indexes.windows
-    for window in () if windows is None else windows.windows:
-        for place in window.places:
-            if place.node == node.index and window.record.to_ns > state.now_ns:
-                yield window.record.from_ns, window.record.to_ns, node.healthy & place.mask
+    if windows is None:
+        return
+    strange = None if job is None else windows.strange(whose(state, job))
+    for position, window in enumerate(windows.windows):
+        if window.record.to_ns > state.now_ns and (strange is None or position in strange):
+            for place in window.places:
+                if place.node == node.index:
+                    yield window.record.from_ns, window.record.to_ns, node.healthy & place.mask

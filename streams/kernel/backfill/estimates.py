@@ -9,12 +9,19 @@ from typing import NamedTuple
 
 from ganger.schemas.enums import Estimates, LimitAction, Tier
 from ganger.streams.kernel.backfill import memory
-from ganger.streams.kernel.backfill.futures import Futures, Lanes
+from ganger.streams.kernel.backfill.futures import (
+    IS_EVICTED,
+    LEAVES,
+    STOPS,
+    Futures,
+    Lanes,
+    stops,
+)
 from ganger.streams.kernel.entities import Claim, Job, Pod
 from ganger.streams.kernel.foresight import margins, runs
 from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.jobs.gangs import is_pending
-from ganger.streams.kernel.settings import FREED, STIRRED
+from ganger.streams.kernel.settings import FREED, STIRRED, Timing
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 
@@ -26,6 +33,7 @@ MARGIN_UNKNOWN_MILLI = 500
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _MAIN = Tier.MAIN
+_SPOT = Tier.SPOT
 _DECLARED = Estimates.DECLARED
 
 _SOURCES = {"declared": Estimates.DECLARED, "exact": Estimates.EXACT}
@@ -96,25 +104,34 @@ def lanes(state: State, job: Job) -> Lanes:
     if timing.by_estimate or not limit:
         estimate = of(state, job)
         judged = estimate.ns + estimate.margin_ns
-        limit = limit or judged
+    return _lanes(timing, judged, limit)
+
+
+def is_learnt(state: State) -> bool:
+    """Whether jobs' lanes are made of what is known of such jobs, and of their limits."""
+    return state.policy.settings.estimates == "predicted"
+
+
+def learnt_lanes(state: State, names: tuple[str, ...], limit: int) -> Lanes:
+    """The same of all such jobs with a limit, as `limit_ns` gives it; where lanes are learnt.
+
+    `names`: as `rows_of` gives them.
+    """
+    timing = state.policy.timing
+    assert timing is not None
+    judged = limit
+    if timing.by_estimate or not limit:
+        row = runs.first_known(memory.get(state, name) for name in names)
+        if row:
+            ns = runs.predict(row, limit or FOREVER)
+            judged = ns + _margin_ns(state, names, ns)
+    return _lanes(timing, judged, limit)
+
+
+def _lanes(timing: Timing, judged: int, limit: int) -> Lanes:
     if not timing.guard_ns:
         return (judged or FOREVER,)
-    return (judged or FOREVER, limit or FOREVER)
-
-
-def is_learnt(state: State, job: Job) -> bool:
-    """Whether the job's lanes are made of what is known of such jobs, and of nothing of its own."""
-    return state.policy.settings.estimates == "predicted" and not limit_ns(job)
-
-
-def learnt_lanes(state: State, names: tuple[str, ...]) -> Lanes:
-    """Lanes of such jobs. `names`: as `rows_of` gives them."""
-    row = runs.first_known(memory.get(state, name) for name in names)
-    judged_ns = FOREVER
-    if row:
-        ns = runs.predict(row, FOREVER)
-        judged_ns = ns + _margin_ns(state, names, ns)
-    return (judged_ns,) * lane_count(state)
+    return (judged or FOREVER, limit or judged or FOREVER)
 
 
 def judged(state: State, job: Job, judged_ns: int, lane: int) -> Estimate:
@@ -187,11 +204,10 @@ def note_pods(state: State, futures: Futures, job: Job) -> None:
     assert pods is not None and timing is not None, job.seq
     if len(pods) == 1 and timing.yields is None:  # as below, in fewer steps
         (pod,) = pods.values()
-        cards = 0 if pod.card_milli else pod.mask.bit_count()
-        claimed = state.nodes[pod.node].claimed_whole
-        if cards and claimed:
-            cards = (pod.mask & ~claimed).bit_count()
-        end_ns = expected_end(state, job, pod)
+        cards = 0
+        if not pod.card_milli:
+            cards = (pod.mask & ~state.nodes[pod.node].claimed_whole).bit_count()
+        end_ns = min(FOREVER, state.now_ns + expected_ns(state, job))
         futures.expect((pod.job, pod.index, pod.attempt), end_ns, cards)
         if futures.prospect is not None:
             futures.touched[pod.node] = None
@@ -261,7 +277,12 @@ def note(state: State, futures: Futures, job: Job, pod: Pod) -> None:
         return
     timing = state.policy.timing
     if pod.tier is not _MAIN and timing is not None and timing.yields is not None:
-        futures.lend(holder, pod.mask.bit_count())
+        way = IS_EVICTED
+        if stops(timing.routes, job):
+            way = STOPS
+        elif pod.tier is _SPOT:
+            way = LEAVES
+        futures.lend(pod, way)
     end_ns = expected_end(state, job, pod)
     if before is not None and before[0] != end_ns:
         futures.book = None  # to be made anew
@@ -428,7 +449,7 @@ def rebuild(state: State) -> None:
     if not state.policy.is_timed:
         state.indexes.futures = None
         return
-    futures = state.indexes.futures = Futures(lane_count(state))
+    futures = state.indexes.futures = Futures(lane_count(state), state.policy.settings.promises)
     for node in state.nodes:
         for pod in node.pods.values():
             note(state, futures, state.jobs[pod.job], pod)

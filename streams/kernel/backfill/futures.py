@@ -8,13 +8,13 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ganger.streams.kernel.backfill.prospect import Prospect
-from ganger.streams.kernel.entities import Job, Key
+from ganger.streams.kernel.entities import ClaimEntry, Job, Key, Pod
 from ganger.streams.kernel.horizon.bench import Bench
 from ganger.streams.kernel.horizon.book import Book
 from ganger.streams.kernel.horizon.ends import Ends
+from ganger.streams.kernel.horizon.prospect import Prospect
 from ganger.streams.kernel.horizon.steps import FOREVER
-from ganger.streams.kernel.resources import JobShape
+from ganger.streams.kernel.resources import JobShape, Shape
 
 HolderKey = tuple[int, int, int]
 """Job, pod, attempt; of a claim: job, -1, 0."""
@@ -22,12 +22,16 @@ HolderKey = tuple[int, int, int]
 _ATTEMPT_BITS = 31
 """Pod and attempt are one number where releases are kept in order."""
 
-Kind = tuple[JobShape, int, tuple[str, ...], int]
-"""Job shape, look, and names of what is known of the runs of such jobs, if that alone gives their
-lanes; then how they make way in gaps, see `lent.manner`."""
+Kind = tuple[JobShape, int, tuple[str, ...], int, int]
+"""Job shape, look, and names of what is known of the runs of such jobs, if that and a limit give
+their lanes; then how they make way in gaps, see `lent.manner`, and the limit, 0 without one."""
 
 Learner = Key | int
 """Whose lanes are made of what is known: a job, by its key, or a kind, by its number."""
+
+LIMITS_MAX = 16
+"""Limits by which jobs that are alike else are told apart as kinds: most users state few. Each kind
+is a row that a scan looks at, so jobs with further limits have lanes of their own in one row."""
 
 _KINDS_MAX = 1024
 """Kinds that are numbered before those of which nobody sits are forgotten."""
@@ -46,6 +50,26 @@ class Outcome(NamedTuple):
     lane: int  # by which those behind were judged
 
 
+STOPS, LEAVES, IS_EVICTED = 0, 1, 2
+"""How a job in a gap makes way, the easiest first: suspended, as spot work, evicted. As long as it
+is there that does not change.
+"""
+
+Guests = dict[int, dict[HolderKey, Pod]]
+"""Jobs in gaps with their attempts, also former ones on nodes that are lost."""
+
+
+def stops(routes: tuple[str, ...], job: Job) -> bool:
+    """Whether a job in a gap can be suspended, under a policy that lets such jobs into gaps."""
+    request = job.request
+    return (
+        "suspendable" in routes
+        and request.can_checkpoint
+        and request.accepts_suspend
+        and all(shape.cards for shape in job.shape.shapes)
+    )
+
+
 class Futures:
     """What is expected of a cell.
 
@@ -55,14 +79,16 @@ class Futures:
         bench: those of them that gaps are offered to, by cards or `by_kind`.
         book: bookings of all that wait, under conservative backfill on cards that are all alike.
         prospect: the same, and what holds cards, on several nodes.
+        lessons: how often anything was learnt of runs.
         touched: nodes of which the prospect does not know what has happened to them.
         unbooked: keys of waiting jobs without a booking, under conservative backfill; with what it
             was that they found no start with, if they were asked.
-        held: cards of those who are expected to end.
+        held: cards of those who are expected to end, under policies that promise starts.
         held_until: the sum of their ends, each as often as it has cards.
         odd_count: jobs that wait and ask for more than cards, so that counts do not decide.
         lent: attempts in gaps, where those may have to make way, with their cards.
         lent_cards: the sum of these.
+        guests: the same by way and job.
         stale: rows that have changed since lanes were made of them.
         planner, starter: kept for the next cycle by module `timed`.
         outcome: of the last pass; none once anything it was made of may have changed.
@@ -71,10 +97,12 @@ class Futures:
 
     __slots__ = (
         "_by_row",
+        "_counts_work",
         "_expected",
         "_kinds",
         "_kinds_max",
         "_last_kind",
+        "_limits",
         "_numbers",
         "_queued",
         "_rows",
@@ -82,10 +110,12 @@ class Futures:
         "book",
         "by_kind",
         "ends",
+        "guests",
         "held",
         "held_until",
         "lent",
         "lent_cards",
+        "lessons",
         "lines",
         "odd_count",
         "outcome",
@@ -95,13 +125,15 @@ class Futures:
         "stale",
         "starter",
         "touched",
+        "tune_ns",
         "unbooked",
         "woken",
     )
 
-    def __init__(self, lane_count: int) -> None:
-        """Nothing runs, nobody waits."""
+    def __init__(self, lane_count: int, counts_work: bool = False) -> None:
+        """Nothing runs, nobody waits. `counts_work`: `held` and `held_until` are kept."""
         self.ends = Ends()
+        self._counts_work = counts_work
         self.held = self.held_until = 0
         self.lines: dict[int, list[Key]] = {}  # none is empty
         self.bench = Bench(lane_count)
@@ -109,19 +141,23 @@ class Futures:
         self.odd_count = 0
         self.lent: dict[HolderKey, int] = {}
         self.lent_cards = 0
+        self.guests: tuple[Guests, Guests, Guests] = ({}, {}, {})
         self.resting: dict[HolderKey, None] = {}
-        self.prospect: Prospect | None = None
+        self.prospect: Prospect[Shape, ClaimEntry] | None = None
+        self.lessons = 0
         self.touched: dict[int, None] = {}
         self.unbooked: dict[Key, tuple[int, int] | None] = {}
         self.outcome: Outcome | None = None
         self.planner: object | None = None
         self.starter: object | None = None
+        self.tune_ns = -1  # the end of a window that a timer was set for last
         self.woken = (-1, -1)  # the booking, by start and job, that a timer was set for last
         self._expected: dict[HolderKey, tuple[int, int]] = {}  # end, cards
         self._queued: dict[Key, tuple[int, int]] = {}  # the line that a key stands in, and cards
         self.by_kind = False
         self._kinds: dict[int, Kind] = {}
         self._numbers: dict[Kind, int] = {}
+        self._limits: dict[tuple[object, ...], int] = {}  # how many among kinds that are alike else
         self._last_kind = 0
         self._kinds_max = _KINDS_MAX
         self._rows: dict[Learner, tuple[str, ...]] = {}  # what its lanes depend on
@@ -137,18 +173,29 @@ class Futures:
         self.outcome = None
         if end_ns < FOREVER:
             self.ends.add(end_ns, holder[0], holder[1] << _ATTEMPT_BITS | holder[2], cards)
-            self.held += cards
-            self.held_until += cards * end_ns
+            if self._counts_work:
+                self.held += cards
+                self.held_until += cards * end_ns
 
-    def lend(self, holder: HolderKey, cards: int) -> None:
-        """A holder is in a gap."""
-        self.lent[holder] = cards
+    def lend(self, pod: Pod, way: int) -> None:
+        """An attempt is in a gap. `way`: how it makes way."""
+        holder = (pod.job, pod.index, pod.attempt)
+        cards = self.lent[holder] = pod.mask.bit_count()
         self.lent_cards += cards
+        self.guests[way].setdefault(pod.job, {})[holder] = pod
+
+    def _take_back(self, holder: HolderKey) -> None:
+        """An attempt has left its gap."""
+        self.lent_cards -= self.lent.pop(holder)
+        for guests in self.guests:
+            pods = guests.get(holder[0])
+            if pods is not None and pods.pop(holder, None) is not None and not pods:
+                del guests[holder[0]]
 
     def forget(self, holder: HolderKey) -> tuple[int, int] | None:
         """It has ended. When it was expected to, and the cards it held; none if it is unknown."""
-        if self.lent:
-            self.lent_cards -= self.lent.pop(holder, 0)
+        if holder in self.lent:
+            self._take_back(holder)
         if self.resting:
             self.resting.pop(holder, None)
         found = self._expected.pop(holder, None)
@@ -158,8 +205,9 @@ class Futures:
             if end_ns < FOREVER:
                 number = holder[1] << _ATTEMPT_BITS | holder[2]
                 self.ends.remove(end_ns, holder[0], number, cards)
-                self.held -= cards
-                self.held_until -= cards * end_ns
+                if self._counts_work:
+                    self.held -= cards
+                    self.held_until -= cards * end_ns
         return found
 
     def expected(self, holder: HolderKey) -> tuple[int, int] | None:
@@ -222,14 +270,35 @@ class Futures:
             self._kinds[number] = kind
         return number
 
+    def limited_kind_of(self, kind: Kind) -> int | None:
+        """The same of jobs with a limit; none where there are many limits among those alike."""
+        number = self._numbers.get(kind)
+        if number is None:
+            alike = kind[:-1]
+            if self._limits.get(alike, 0) >= LIMITS_MAX:
+                return None
+            number = self.kind_of(kind)
+            self._limits[alike] = self._limits.get(alike, 0) + 1
+        return number
+
+    def has_own_lanes(self, key: Key) -> bool:
+        """Whether it is offered gaps by lanes of its own that are made of what is known."""
+        return key in self._rows
+
     def _forget_kinds(self) -> None:
         """Drop the numbers of kinds of which nobody sits any more."""
         kept = dict.fromkeys(self.bench.kinds())
         gone = [number for number in self._kinds if number not in kept]
         self.bench.forget_prices(gone)
         for number in gone:
-            del self._numbers[self._kinds.pop(number)]
+            kind = self._kinds.pop(number)
+            del self._numbers[kind]
             self._unlist(number)
+            if kind[-1]:
+                alike = kind[:-1]
+                self._limits[alike] -= 1
+                if not self._limits[alike]:
+                    del self._limits[alike]
         self._kinds_max = max(_KINDS_MAX, 2 * len(self._kinds))
 
     def shape_of(self, number: int) -> JobShape:
@@ -244,6 +313,10 @@ class Futures:
         """What is known that the lanes of a kind are made of, the narrowest first."""
         return self._kinds[number][2]
 
+    def limit_of(self, number: int) -> int:
+        """The limit of jobs of a kind whose lanes are made of what is known; 0 without one."""
+        return self._kinds[number][4]
+
     def clear_bench(self, lane_count: int, by_kind: bool) -> None:
         """Nobody sits; who sits from now on does so by kind, or by cards."""
         self.outcome = None
@@ -254,6 +327,7 @@ class Futures:
         self.stale.clear()
         self._kinds.clear()
         self._numbers.clear()
+        self._limits.clear()
 
     def places(self) -> list[Key]:
         """Places of all that stand in line."""
@@ -314,6 +388,7 @@ class Futures:
     def learnt(self, row: str) -> None:
         """What was known of such jobs has changed: lanes made of it must be made anew."""
         self.outcome = None
+        self.lessons += 1
         if row in self._by_row:
             self.stale[row] = None
 

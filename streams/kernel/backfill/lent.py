@@ -15,14 +15,16 @@ The plain meaning, beside that of module `gaps`:
 
 from collections.abc import Iterator, Sequence
 
-from ganger.schemas.enums import DecisionKind, IdleClass
+from ganger.schemas.enums import BackfillPreference, DecisionKind, IdleClass
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill import estimates, manners, tuning
+from ganger.streams.kernel.backfill.estimates import Estimate
 from ganger.streams.kernel.backfill.futures import Futures, HolderKey
 from ganger.streams.kernel.backfill.gaps import Gaps, Hand, Head, Held, OpenNodes, holdings
 from ganger.streams.kernel.backfill.manners import HEAVY, SPOT, SUSPENDABLE
 from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import Job, Key
+from ganger.streams.kernel.foresight.risk import Terms
 from ganger.streams.kernel.horizon.bench import Verdict
 from ganger.streams.kernel.horizon.easy import Candidate
 from ganger.streams.kernel.horizon.gather import Freed
@@ -35,6 +37,7 @@ from ganger.streams.kernel.state import Refusal, State
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _BACKFILL = DecisionKind.BACKFILL
 _FRAGMENT = IdleClass.FRAGMENT
+_LOW_RISK_ONLY = BackfillPreference.LOW_RISK_ONLY
 _BESIDE = Reason.BESIDE_RESERVATION
 _SAFE = Reason.SAFE_IN_GAP
 _SPOT_FILL = Reason.SPOT_FILL
@@ -82,11 +85,10 @@ class Lent(Gaps):
         futures = self._futures
         if self._giving is None:
             self._giving = {}
-            for holder in sorted(futures.lent):
-                if manners.is_yielding(self._state, holder):
-                    found = futures.expected(holder)
-                    if found is not None:
-                        self._giving[holder] = found[1]
+            for holder in manners.givers(self._state, futures):
+                found = futures.expected(holder)
+                if found is not None:
+                    self._giving[holder] = found[1]
         return self._giving
 
     def _longest_ns(self, start_ns: int) -> int:
@@ -178,6 +180,12 @@ class Lent(Gaps):
             reason = _SPOT_FILL
         elif is_safe:
             reason = _SAFE
+        elif (
+            job.request.backfill is _LOW_RISK_ONLY
+            and self._terms(job, _BESIDE, judged_ns, lane, idle) is None
+        ):
+            hand.undo()
+            return Verdict.SKIPPED
         else:
             left = self._left_beside(held) if head.plan is not None else -1
             reason = _BESIDE if left >= 0 else _SUSPENDABLE
@@ -200,15 +208,10 @@ class Lent(Gaps):
         idle: IdleClass | None,
     ) -> bool:
         """Start the job that is placed now; not if its owner takes less risk than that."""
-        state, head = self._state, self.head
-        is_known = 0 < judged_ns < FOREVER
-        estimate = estimates.judged(state, job, judged_ns if is_known else 0, lane)
-        for_head = head.job if head is not None and reason is _SUSPENDABLE else None
-        terms = manners.terms(
-            state, job, reason, estimate.ns, idle or self._idle_class(held), for_head
-        )
-        if manners.is_too_risky(job, terms):
+        terms = self._terms(job, reason, judged_ns, lane, idle or self._idle_class(held))
+        if terms is None:
             return False
+        estimate = self._estimate(job, judged_ns, lane)
         if reason is _SAFE or reason is _BESIDE:
             told = self._told(reason is _SAFE, judged_ns, left, estimate)
         else:
@@ -217,6 +220,20 @@ class Lent(Gaps):
         if reason is not _BESIDE:
             self._lend(held)
         return True
+
+    def _estimate(self, job: Job, judged_ns: int, lane: int) -> Estimate:
+        is_known = 0 < judged_ns < FOREVER
+        return estimates.judged(self._state, job, judged_ns if is_known else 0, lane)
+
+    def _terms(
+        self, job: Job, reason: Reason, judged_ns: int, lane: int, idle: IdleClass
+    ) -> Terms | None:
+        """What a job would have to expect that is placed now; none: its owner takes less risk."""
+        head = self.head
+        for_head = head.job if head is not None and reason is _SUSPENDABLE else None
+        estimate_ns = self._estimate(job, judged_ns, lane).ns
+        terms = manners.terms(self._state, job, reason, estimate_ns, idle, for_head)
+        return None if manners.is_too_risky(job, terms) else terms
 
     def _idle_class(self, held: Held) -> IdleClass:
         """The kind of the cards that somebody was placed on; on several nodes, that of the most."""

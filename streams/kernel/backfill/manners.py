@@ -1,17 +1,18 @@
 """How jobs in gaps behave, which idle cards they may have, and what they are told to expect."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from ganger.schemas.enums import BackfillPreference, Communication, IdleClass, Phase, Tier
+from ganger.schemas.enums import BackfillPreference, Communication, IdleClass, Phase, Tier, Tri
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill import memory, tuning
-from ganger.streams.kernel.backfill.futures import HolderKey
+from ganger.streams.kernel.backfill.futures import Futures, HolderKey, stops
 from ganger.streams.kernel.entities import Job, Node, Pod
 from ganger.streams.kernel.foresight import risk, windows
 from ganger.streams.kernel.foresight.risk import Terms
 from ganger.streams.kernel.jobs.gangs import is_pending
 from ganger.streams.kernel.resources import CARD_MILLI
 from ganger.streams.kernel.state import State
+from ganger.streams.kernel.timers import Wake
 
 SUSPENDABLE, SPOT, HEAVY = 1, 2, 4
 """Parts of a manner: can be suspended and resumed; is spot work; its pods talk much."""
@@ -23,6 +24,16 @@ _PRIORS = {Reason.SUSPENDABLE: 500, Reason.SPOT_FILL: 300}
 
 _PRIOR = 20
 
+_AGAIN = "yielding/again"
+
+
+def takes_part(state: State, job: Job) -> bool:
+    """Whether gaps may be offered to the job: its owner and its queue agree to that."""
+    return (
+        job.request.backfill is not BackfillPreference.REFUSE
+        and state.queues[job.queue].config.backfill is not Tri.NO
+    )
+
 
 def manner(state: State, job: Job) -> int:
     """How a job behaves in gaps; 0 where nobody there makes way."""
@@ -31,14 +42,9 @@ def manner(state: State, job: Job) -> int:
         return 0
     request = job.request
     found = 0
-    if request.spot and "spot" in timing.routes:
+    if request.spot and "spot" in timing.routes and takes_part(state, job):
         found |= SPOT
-    if (
-        "suspendable" in timing.routes
-        and request.can_checkpoint
-        and request.accepts_suspend
-        and all(shape.cards for shape in job.shape.shapes)
-    ):
+    if stops(timing.routes, job):
         found |= SUSPENDABLE
     pods = sum(role.replicas for role in job.roles)
     if request.communication is Communication.HEAVY or (
@@ -48,16 +54,57 @@ def manner(state: State, job: Job) -> int:
     return found
 
 
-def is_yielding(state: State, holder: HolderKey) -> bool:
-    """Whether cards of somebody in a gap are anybody's whose turn it is: it makes way at once."""
-    job = state.jobs[holder[0]]
-    pod = job.pods.get(holder[1]) if job.pods else None
-    if pod is None or pod.attempt != holder[2]:
+def givers(state: State, futures: Futures) -> Iterator[HolderKey]:
+    """Who makes way at once, so that its cards are anybody's whose turn it is; ascending."""
+    now_ns = state.now_ns
+    stopping, leaving, _ = futures.guests
+    for seq in sorted([*stopping, *leaving]):
+        job = state.jobs[seq]
+        for holder, pod in sorted((stopping.get(seq) or leaving[seq]).items()):
+            if not job.pods or job.pods.get(pod.index) is not pod:
+                continue
+            if pod.phase is _RELEASING and not pod.suspended_ns:
+                continue  # told to end: its cards are promised to others, as a rule
+            if seq in stopping or pod.protected_until_ns <= now_ns:
+                yield holder
+
+
+def is_protected(state: State, pod: Pod) -> bool:
+    """Whether a pod is inside its protection window, which begins when its attempt first runs."""
+    if not pod.protect_ns:
         return False
-    if pod.phase is _RELEASING and not pod.suspended_ns:
-        return False  # told to end: its cards are promised to others, as a rule
-    found = manner(state, job)
-    return bool(found & SUSPENDABLE or (found & SPOT and pod.protected_until_ns <= state.now_ns))
+    return not pod.started_ns or state.now_ns < pod.started_ns + pod.protect_ns
+
+
+# ---- when to look again -------------------------------------------------------------------------
+
+
+def again_ns(state: State) -> int:
+    """When others may make way, or who rests go on, for no more than that time has passed; 0: only
+    when something happens.
+    """
+    timing = state.policy.timing
+    if timing is None or timing.yields is None:
+        return 0
+    row = memory.get(state, _AGAIN)
+    return row[0] if row else 0
+
+
+def look_again(state: State, at_ns: int) -> None:
+    """Have a cycle run then; 0: there is no need to."""
+    if not at_ns:
+        if _AGAIN in state.memory:
+            memory.drop(state, _AGAIN)
+    elif memory.get(state, _AGAIN) != (at_ns,):
+        memory.put(state, _AGAIN, (at_ns,))
+        watch(state)
+
+
+def watch(state: State) -> None:
+    """See that it does."""
+    at_ns = again_ns(state)
+    if at_ns > state.clock_ns:
+        state.indexes.timers.at(at_ns, Wake.MAKE_WAY)
 
 
 def idle_class(node: Node, taken: int, held: int, large_cards: int) -> IdleClass:
@@ -99,9 +146,8 @@ def terms(
     timing = state.policy.timing
     assert timing is not None and timing.yields is not None
     row = memory.get(state, row_of(job, reason)) or risk.EMPTY
-    lasting = reason is not Reason.SUSPENDABLE and reason is not Reason.SPOT_FILL
     protect_ns = 0
-    if lasting:
+    if not manner(state, job) & (SUSPENDABLE | SPOT):  # else it is suspended, or leaves, at once
         share = tuning.knobs_of(state).protection_milli
         yields = timing.yields
         protect_ns = windows.protection_ns(estimate_ns, share, yields.floor_ns, yields.ceiling_ns)

@@ -8,14 +8,15 @@ most `AHEAD_MAX` are looked at.
 
 import msgspec
 
-from ganger.schemas.enums import BackfillPreference, Phase, Tier, Tri
+from ganger.schemas.enums import IdleClass, Phase, Tier
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel.backfill import estimates, promised, promising
+from ganger.streams.kernel.backfill import estimates, manners, promised, promising, tuning
 from ganger.streams.kernel.backfill.futures import Futures
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.foresight.standing import Told
 from ganger.streams.kernel.horizon.steps import FOREVER, Steps
 from ganger.streams.kernel.jobs.lifecycle import WAITING
+from ganger.streams.kernel.limits import TIME_MAX
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS
 from ganger.streams.kernel.state import State
 
@@ -36,8 +37,9 @@ class Outlook(msgspec.Struct, frozen=True, gc=False):
         is_reserved: cards are held for it from `start_ns` on.
         told_ns: what it was told in its first cycle, as likely as not.
         told_late_ns: the same, with a probability of nine in ten.
-        ends: jobs that are expected to end last before it starts.
-        lent: jobs that run in gaps until then.
+        ends: jobs that are expected to end last before it starts, on the nodes where cards are
+            reserved for it.
+        lent: jobs that run in gaps until then, on the nodes where cards are reserved for it.
     """
 
     start_ns: int
@@ -58,6 +60,7 @@ def outlook(state: State, job: Job) -> Outlook | None:
     booking = state.bookings.get(job.seq)
     start = booking.start_ns if booking is not None else _planned(state, futures, job, ahead)
     start_ns = 0 if start is None or start >= FOREVER else start
+    nodes = [] if booking is None else [node for node, _ in booking.entries]
     told = Told(*job.promise) if job.promise else None
     return Outlook(
         start_ns=start_ns,
@@ -65,8 +68,8 @@ def outlook(state: State, job: Job) -> Outlook | None:
         is_reserved=booking is not None,
         told_ns=0 if told is None else told.by_ns(0),
         told_late_ns=0 if told is None else told.by_ns(1),
-        ends=_ending(state, futures, start_ns),
-        lent=_lent(state) if booking is not None else (),
+        ends=_ending(state, futures, start_ns, nodes),
+        lent=() if booking is None else _lent(state, nodes),
     )
 
 
@@ -114,28 +117,52 @@ def _late(state: State, job: Job, ahead: list[Job], start_ns: int) -> int:
     work = sum(_cards(other) * estimates.of(state, other).ns for other in ahead)
     unit_ns = promising.unit(state, work)
     waits = promised.work_out(state, job.shape.min_needs[0][0], len(ahead), unit_ns)
-    return max(start_ns, state.clock_ns + waits.late_ns)
+    late_ns = max(start_ns, state.clock_ns + waits.late_ns)
+    return late_ns if late_ns <= TIME_MAX else 0
 
 
-def _ending(state: State, futures: Futures, start_ns: int) -> tuple[str, ...]:
-    names = [
-        state.jobs[seq].request.job
-        for end_ns, seq, _, _ in futures.ends.releases
-        if state.clock_ns <= end_ns <= start_ns
-    ]
+def _ending(state: State, futures: Futures, start_ns: int, nodes: list[int]) -> tuple[str, ...]:
+    """Jobs on some nodes that are expected to end last by a moment; without any, in the cell."""
+    names = []
+    for end_ns, seq, _, _ in futures.ends.releases:
+        if state.clock_ns <= end_ns <= start_ns:
+            job = state.jobs[seq]
+            if not nodes or any(pod.node in nodes for pod in (job.pods or {}).values()):
+                names.append(job.request.job)
     return tuple(dict.fromkeys(reversed(names)))[:EXAMPLES][::-1]
 
 
-def _lent(state: State) -> tuple[str, ...]:
-    names = []
-    for seq in sorted(state.jobs):
-        job = state.jobs[seq]
-        pods = (job.pods or {}).values()
-        if any(pod.tier in _LENT and pod.phase is not Phase.SUSPENDED for pod in pods):
-            names.append(job.request.job)
-            if len(names) == EXAMPLES:
-                break
-    return tuple(names)
+def _lent(state: State, nodes: list[int]) -> tuple[str, ...]:
+    """Jobs in gaps on some nodes; without any, in the cell."""
+    seqs = {
+        pod.job: None
+        for node in (state.nodes[index] for index in nodes or range(len(state.nodes)))
+        for pod in node.pods.values()
+        if pod.tier in _LENT and pod.phase is not Phase.SUSPENDED
+    }
+    return tuple([state.jobs[seq].request.job for seq in sorted(seqs)[:EXAMPLES]])
+
+
+class Rest(msgspec.Struct, frozen=True, gc=False):
+    """What a suspended job can expect.
+
+    Attributes:
+        since_ns: when the first of its pods was suspended.
+        line_ns: if no cards are free for it until then it waits in line like others; 0: never.
+    """
+
+    since_ns: int
+    line_ns: int
+
+
+def rest(state: State, job: Job) -> Rest | None:
+    """What a job can expect all of whose pods are suspended; none of others."""
+    timing, pods = state.policy.timing, (job.pods or {}).values()
+    if not pods or any(pod.phase is not Phase.SUSPENDED for pod in pods):
+        return None
+    since_ns = min(pod.suspended_ns for pod in pods)
+    most_ns = 0 if timing is None or timing.yields is None else timing.yields.suspend_max_ns
+    return Rest(since_ns, since_ns + most_ns if most_ns else 0)
 
 
 class Missed(msgspec.Struct, frozen=True, gc=False):
@@ -155,16 +182,34 @@ def missed(state: State, job: Job) -> Missed | None:
         return None
     if not timing.scans:
         return Missed(Reason.BLOCKED_HEAD) if timing.stops or timing.reserve else None
-    if (
-        job.request.backfill is BackfillPreference.REFUSE
-        or state.queues[job.queue].config.backfill is Tri.NO
-    ):
+    if not manners.takes_part(state, job):
         return Missed(Reason.BACKFILL_REFUSED)
     starts = [booking.start_ns for booking in state.bookings.values()]
     if not starts:
         return None
     judged_ns = estimates.lanes(state, job)[0]
+    gap_ns = max(0, min(starts) - state.clock_ns)
+    if timing.yields is None:
+        return _too_long(judged_ns, gap_ns)
+    manner = manners.manner(state, job)
+    reason = Reason.SAFE_IN_GAP
+    if manner & manners.SPOT:
+        reason = Reason.SPOT_FILL
+    elif judged_ns > gap_ns and manner & manners.SUSPENDABLE:
+        reason = Reason.SUSPENDABLE
+    expected = manners.terms(state, job, reason, min(judged_ns, FOREVER), IdleClass.UNKNOWN, None)
+    if manners.is_too_risky(job, expected):
+        limit = job.request.backfill_risk_milli
+        return Missed(Reason.RISK_TOO_HIGH, expected.risk_milli, limit)
+    if manner & (manners.SPOT | manners.SUSPENDABLE):
+        return None
+    most_ns = tuning.knobs_of(state).runtime_max_ns
+    if judged_ns < FOREVER and most_ns < judged_ns <= gap_ns:
+        return Missed(Reason.OVER_MAX_RUNTIME, judged_ns, most_ns)
+    return _too_long(judged_ns, gap_ns)
+
+
+def _too_long(judged_ns: int, gap_ns: int) -> Missed | None:
     if judged_ns >= FOREVER:
         return Missed(Reason.NO_ESTIMATE)
-    gap_ns = max(0, min(starts) - state.clock_ns)
     return Missed(Reason.GAP_TOO_SHORT, judged_ns, gap_ns) if judged_ns > gap_ns else None

@@ -8,30 +8,32 @@ Where a job asks for cards alone that moment and the cards are asked of an index
 other job is placed, at the moments that the index leaves.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from ganger.schemas.enums import DecisionKind
 from ganger.streams.kernel.backfill import bookings, estimates
-from ganger.streams.kernel.backfill.bases import CardFit, base_of
+from ganger.streams.kernel.backfill.bases import CardFit, Gang, NodeHeld, NodeProspect, base_of
 from ganger.streams.kernel.backfill.bookings import Room
 from ganger.streams.kernel.backfill.estimates import Estimate
 from ganger.streams.kernel.backfill.futures import Futures
-from ganger.streams.kernel.backfill.prospect import Held, Prospect, by_node
 from ganger.streams.kernel.decide import Foreseen
-from ganger.streams.kernel.entities import ClaimEntry, Job
+from ganger.streams.kernel.entities import Booking, ClaimEntry, Job
 from ganger.streams.kernel.horizon.masks import Masks
+from ganger.streams.kernel.horizon.prospect import by_node
 from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.jobs.waiting import GROWING
-from ganger.streams.kernel.resources import CARD_MILLI, CARDS, Shape
+from ganger.streams.kernel.resources import CARD_MILLI, CARDS
 from ganger.streams.kernel.settings import Timing
 from ganger.streams.kernel.state import State
 
 TRIALS_MAX = 1000
 """Placements tried in a pass, of jobs that ask for more than cards."""
 
-Gang = list[tuple[Shape, int]]
-"""Kind and count of the pods of each role that has any to place."""
+Take = Callable[[Job, DecisionKind, Foreseen, bool, int], None]
+"""Starts the job that is placed in the statement; then whether on cards that are due, and for how
+long it counts as to run: 0 = as long as is expected of it now.
+"""
 
 
 class Seats(Protocol):
@@ -50,9 +52,11 @@ class Seats(Protocol):
         """
         ...
 
-    def within(self, job: Job, held: Held, prospect: Prospect) -> tuple[ClaimEntry, ...] | None:
+    def within(
+        self, job: Job, held: NodeHeld, prospect: NodeProspect, is_inside: bool = False
+    ) -> tuple[ClaimEntry, ...] | None:
         """Where a job would be placed beside all that holds cards from when until when; none: it
-        would not fit.
+        would not fit. `is_inside`: on cards, too, that a reservation by request keeps for it.
         """
         ...
 
@@ -69,7 +73,23 @@ class Several:
         self._hand = hand
         self._left = TRIALS_MAX  # placements that may be tried yet
 
-    def _prospect(self) -> tuple[Prospect, list[int]]:
+    def fits(self, job: Job) -> bool:
+        """Whether the submission of a job calls for a pass."""
+        raise NotImplementedError
+
+    def start_lone(self, job: Job) -> bool:
+        """Start a job where nobody else waits; whether it could."""
+        raise NotImplementedError
+
+    def walk(self) -> None:
+        """Start and reserve, first come first."""
+        raise NotImplementedError
+
+    def scan(self) -> None:
+        """Offer gaps to those behind."""
+        raise NotImplementedError
+
+    def _prospect(self) -> tuple[NodeProspect, list[int]]:
         """What is expected of the nodes, and whose bookings were displaced by what has happened."""
         state, futures = self._state, self._futures
         prospect = futures.prospect
@@ -79,14 +99,14 @@ class Several:
             return prospect, prospect.catch_up(state.now_ns, self._bases(touched))
         bases = [base_of(state, node) for node in state.nodes]
         fit = CardFit(state.indexes.nodes)
-        futures.prospect = prospect = Prospect(state.now_ns, bases, fit)
+        futures.prospect = prospect = NodeProspect(state.now_ns, bases, fit)
         return prospect, self._restore(prospect)
 
     def _bases(self, nodes: Iterable[int]) -> dict[int, Masks]:
         """What nodes have free but for bookings."""
         return {place: base_of(self._state, self._state.nodes[place]) for place in nodes}
 
-    def _restore(self, prospect: Prospect) -> list[int]:
+    def _restore(self, prospect: NodeProspect) -> list[int]:
         """Book anew what is booked; who has no cards there any more. First by start, so that cards
         are found wherever counts have promised them.
         """
@@ -96,24 +116,27 @@ class Several:
 
     def _find(
         self,
-        prospect: Prospect,
+        prospect: NodeProspect,
         job: Job,
         duration_ns: int,
         not_before_ns: int,
         before_ns: int = FOREVER,
-    ) -> Held | None:
+        own: NodeHeld | None = None,
+    ) -> NodeHeld | None:
         """The first start of a job within a time, and its cards; none: there is none.
 
         Args:
-            prospect: of the nodes, with nothing booked for the job.
+            prospect: of the nodes.
             job: one that waits.
             duration_ns: at least 1; `FOREVER` where no end is known.
             not_before_ns: from now on.
             before_ns: only an earlier start is of use.
+            own: what is booked for the job, for as long and not before that: it counts as free.
         """
         gang = gang_of(self._state, job)
+        cards = None if own is None else prospect.own(job.seq)
         if gang is not None:
-            opening = prospect.rooms.earliest(gang, duration_ns, not_before_ns, before_ns)
+            opening = prospect.rooms.earliest(gang, duration_ns, not_before_ns, before_ns, cards)
             if opening is None:
                 return None
             roles = [place for place, role in enumerate(job.roles) if role.pending()]
@@ -123,19 +146,19 @@ class Several:
                 for mask in spot.masks
             )
             start_ns = opening.start_ns
-            return Held(start_ns, min(start_ns + duration_ns, FOREVER), places)
+            return NodeHeld(start_ns, min(start_ns + duration_ns, FOREVER), places)
         bounds = bounds_of(job)
-        for start_ns in prospect.rooms.starts(bounds, duration_ns, not_before_ns, before_ns):
+        for start_ns in prospect.rooms.starts(bounds, duration_ns, not_before_ns, before_ns, cards):
             if not self._left:
                 return None
             self._left -= 1
-            held = Held(start_ns, min(start_ns + duration_ns, FOREVER), ())
+            held = NodeHeld(start_ns, min(start_ns + duration_ns, FOREVER), ())
             found = self._hand.within(job, held, prospect)
             if found is not None:
                 return held._replace(places=found)
         return None
 
-    def _say(self, prospect: Prospect, job: Job, held: Held) -> None:
+    def _say(self, prospect: NodeProspect, job: Job, held: NodeHeld) -> None:
         """Say what is reserved for a job, node by node."""
         state = self._state
         masks = by_node(held.places)
@@ -155,7 +178,7 @@ class Several:
             held.places,
         )
 
-    def _estimate(self, job: Job, held: Held) -> Estimate:
+    def _estimate(self, job: Job, held: NodeHeld) -> Estimate:
         """What is expected of a job, as long as it is booked."""
         duration_ns = 0 if held.until_ns >= FOREVER else held.until_ns - held.start_ns
         return estimates.of_run(self._state, job)._replace(ns=duration_ns)
@@ -164,6 +187,11 @@ class Several:
         """Cards that nobody holds."""
         state = self._state
         return max(0, state.total[CARDS] - state.used[CARDS]) // CARD_MILLI
+
+
+def held_of(booking: Booking) -> NodeHeld:
+    """What a booking of certain cards holds."""
+    return NodeHeld(booking.start_ns, booking.until_ns, booking.places)
 
 
 def gang_of(state: State, job: Job) -> Gang | None:

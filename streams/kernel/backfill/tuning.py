@@ -1,7 +1,8 @@
 """The controller of gaps: its knobs, what it measures, and when it moves them.
 
 Facts: `State.knobs` as it has set them, and two rows of memory, sums of the window under way and
-what is known of those before. Windows have no timers: one ends with the first cycle after its time.
+what is known of those before. A window ends at its time, and the next one begins with the first
+cycle in which there is something to do.
 Rules: module `foresight.controller`.
 """
 
@@ -12,6 +13,7 @@ from ganger.streams.kernel.foresight import controller
 from ganger.streams.kernel.foresight.controller import UNKNOWN, Bounds, Health, Knobs, Move, Streaks
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS
 from ganger.streams.kernel.state import State
+from ganger.streams.kernel.timers import Wake
 
 _WINDOW = "tune/window"
 _PAST = "tune/past"
@@ -153,7 +155,25 @@ def run(state: State, is_waiting: bool) -> tuple[Move, ...]:
         moves = _move(state, window)
         window = Window(state.now_ns, state.now_ns, window.lent, window.idle)
     memory.put(state, _WINDOW, tuple(window))
+    if futures is not None:
+        due_ns = ends_ns(state)
+        if due_ns != futures.tune_ns:
+            futures.tune_ns = due_ns
+            watch(state)
     return moves
+
+
+def watch(state: State) -> None:
+    """See that a cycle runs when the window under way ends."""
+    if is_on(state) and memory.get(state, _WINDOW):
+        due_ns = ends_ns(state)
+        if due_ns > state.clock_ns:
+            state.indexes.timers.at(due_ns, Wake.TUNE)
+
+
+def ends_ns(state: State) -> int:
+    """When the window under way ends."""
+    return window_of(state).begin_ns + state.policy.numbers["tune.window_ns"]
 
 
 def _move(state: State, window: Window) -> tuple[Move, ...]:

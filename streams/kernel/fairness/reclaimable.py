@@ -2,9 +2,9 @@
 
 A queue may begin while with the job it stays within its fair share. A set of victims is right when
 each, judged after those before it, belongs to a branch above its fair share and its quota, or above
-its quota while the taker stays within its own; and when no branch of the taker ends above its fair share
-unless the robbed sibling stays the more saturated of the two. A job that nobody may evict must also
-fit into quota among its like, at every level.
+its quota while the taker stays within its own; and when no branch of the taker ends above its fair
+share unless the robbed sibling stays the more saturated of the two. A job that nobody may evict
+must also fit into quota among its like, at every level.
 """
 
 from collections.abc import Mapping, Sequence

@@ -19,7 +19,7 @@ from ganger.streams.kernel.entities import ENDED, ROOT, Queue
 from ganger.streams.kernel.flags import ALL_FLAGS
 from ganger.streams.kernel.handlers.queue_faults import queue_fault
 from ganger.streams.kernel.jobs import progress
-from ganger.streams.kernel.jobs.attempts import settle
+from ganger.streams.kernel.jobs.attempts import end_rests, settle
 from ganger.streams.kernel.jobs.lines import line_up, send_back, step_out
 from ganger.streams.kernel.limits import (
     INTERVALS_MAX,
@@ -98,6 +98,8 @@ def policy_configured(state: State, record: PolicyConfigured) -> None:
         derive.recount_queues(state)
     derive.rebuild_lines(state)
     derive.rebuild_timers(state)  # its settings say when attempts and jobs time out
+    if not policy.resumes:
+        end_rests(state)
 
 
 def flavor_configured(state: State, record: FlavorConfigured) -> None:

@@ -15,7 +15,7 @@ from ganger.schemas.records import (
 from ganger.streams.kernel.backfill.estimates import note, watch_limits
 from ganger.streams.kernel.entities import Job, Pod
 from ganger.streams.kernel.jobs import suspension
-from ganger.streams.kernel.jobs.attempts import end_attempt, end_job, find, settle
+from ganger.streams.kernel.jobs.attempts import end_attempt, end_job, find, leave_rest, settle
 from ganger.streams.kernel.jobs.lifecycle import move_job, move_pod
 from ganger.streams.kernel.jobs.lifecycle_actions import back_off, follow, leave
 from ganger.streams.kernel.jobs.lines import step_out
@@ -112,6 +112,8 @@ def suspended(state: State, record: PodSuspended) -> None:
     job, pod = found
     step_out(state, job)
     suspension.suspended(state, job, pod, record.progress_milli)
+    if not state.policy.resumes:
+        leave_rest(state, job, [pod])
     settle(state, job)
 
 

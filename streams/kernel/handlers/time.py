@@ -6,7 +6,7 @@ from ganger.schemas.enums import JobAction, Phase, PodEvent
 from ganger.schemas.parts import EventAction
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Tick
-from ganger.streams.kernel.backfill import promised
+from ganger.streams.kernel.backfill import manners, promised, tuning
 from ganger.streams.kernel.backfill.estimates import outlived, over_ns
 from ganger.streams.kernel.backfill.manners import SUSPENDABLE, manner
 from ganger.streams.kernel.decide import Cause
@@ -33,6 +33,7 @@ from ganger.streams.kernel.timers import Timer, Wake
 _ALLOCATED = Phase.ALLOCATED
 _START_TIMEOUT = Reason.START_TIMEOUT
 _BOOKED = Wake.BOOKED
+_MAKE_WAY = Wake.MAKE_WAY
 _CLAIM = Wake.CLAIM
 _JOB_BACKOFF = Wake.JOB_BACKOFF
 _INQUEUE = Wake.INQUEUE
@@ -46,6 +47,7 @@ _PATIENCE = Wake.PATIENCE
 _RELEASING = Phase.RELEASING
 _STALE = Wake.STALE
 _TIME_LIMIT = Wake.TIME_LIMIT
+_TUNE = Wake.TUNE
 _ZONE = Wake.ZONE
 
 EVENT_IDS_MAX = 1 << 20
@@ -108,6 +110,8 @@ def _is_due(state: State, timer: Timer) -> bool:
     if wake is _BOOKED:
         booking = state.bookings.get(timer[2])
         return booking is not None and booking.start_ns == at_ns
+    if wake is _MAKE_WAY:
+        return manners.again_ns(state) == at_ns
     if wake is _CLAIM:
         claim = state.claims.get(timer[2])
         return claim is not None and claim.until_ns == at_ns
@@ -142,6 +146,8 @@ def _is_due(state: State, timer: Timer) -> bool:
             and state.policy.sla_waiting_ns is not None
             and deadlines.deadline_ns(state, job) == at_ns
         )
+    if wake is _TUNE:
+        return tuning.is_on(state) and tuning.ends_ns(state) == at_ns
     if wake is _JOB_PENDING:
         return bool(_overdue(state, timer))
     return any(at_ns in (r.from_ns, r.to_ns) for r in state.reservations.values())
@@ -280,6 +286,14 @@ def _wake_booked(state: State, timer: Timer) -> None:
     """The time of a booking has come; the cycle of this Tick sees to it."""
 
 
+def _wake_way(state: State, timer: Timer) -> None:
+    """Others may have to make way now; the cycle of this Tick sees to it."""
+
+
+def _wake_tune(state: State, timer: Timer) -> None:
+    """A window of the controller ends; the action `tune` of the cycle that follows sees to it."""
+
+
 def _wake_claim(state: State, timer: Timer) -> None:
     """A claim that was not met in time is given up; its job stands in line again."""
     claim = state.claims.get(timer[2])
@@ -376,5 +390,7 @@ _WAKES = {
     Wake.PATIENCE: _wake_patience,
     Wake.STALE: _wake_stale,
     Wake.BOOKED: _wake_booked,
+    Wake.MAKE_WAY: _wake_way,
+    Wake.TUNE: _wake_tune,
     Wake.TIME_LIMIT: _wake_limit,
 }

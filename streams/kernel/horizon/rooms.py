@@ -35,8 +35,8 @@ Change = tuple[int, int, int, int, bool]
 class Fit(Protocol[_KindIn]):
     """How pods fit into the cards of a node."""
 
-    def pods(self, kind: _KindIn, node: int, free: int) -> int:
-        """How many fit into these cards; never fewer into more of them."""
+    def table(self, kind: _KindIn, node: int) -> Mapping[int, int]:
+        """How many fit into free cards, by mask; never fewer into more of them."""
         ...
 
     def choose(self, kind: _KindIn, node: int, free: int) -> int:
@@ -50,6 +50,15 @@ class Spot(NamedTuple):
     part: int
     node: int
     masks: tuple[int, ...]
+
+
+class Own(NamedTuple):
+    """Cards that who asks holds from a moment on, for as long as a run that begins earlier lasts:
+    they count as free for it.
+    """
+
+    start_ns: int
+    masks: Mapping[int, int]  # by node
 
 
 class Opening(NamedTuple):
@@ -111,15 +120,12 @@ class Rooms(Generic[Kind]):
         if from_ns >= until_ns or not mask:
             return
         steps = self.nodes[node]
-        pods = self._fit.pods
         if self._totals:
-            changes = [
-                (start_ns, stop_ns, before)
-                for start_ns, stop_ns, before in steps.segments(from_ns, until_ns)
-            ]
+            changes = list(steps.segments(from_ns, until_ns))
             for kind, total in self._totals.items():
+                pods = self._fit.table(kind, node)
                 for start_ns, stop_ns, before in changes:
-                    more = pods(kind, node, before ^ mask) - pods(kind, node, before)
+                    more = pods[before ^ mask] - pods[before]
                     if more:
                         total.add(start_ns, stop_ns, more)
         self._unnote(node, steps, from_ns)
@@ -200,9 +206,18 @@ class Rooms(Generic[Kind]):
 
     # ---- asking -------------------------------------------------------------------------------
 
-    def free(self, node: int, from_ns: int, until_ns: int) -> int:
+    def free(self, node: int, from_ns: int, until_ns: int, own: Own | None = None) -> int:
         """Cards of a node that are free all the time in [from, until)."""
-        return self.nodes[node].throughout(from_ns, until_ns)
+        steps = self.nodes[node]
+        mask = 0 if own is None else own.masks.get(node, 0)
+        if not mask or own is None or until_ns <= own.start_ns:
+            return steps.throughout(from_ns, until_ns)
+        free = steps.throughout(from_ns, own.start_ns)
+        for _, _, other in steps.segments(own.start_ns, until_ns):
+            free &= other | mask
+            if not free:
+                break
+        return free
 
     def earliest(
         self,
@@ -210,6 +225,7 @@ class Rooms(Generic[Kind]):
         duration_ns: int,
         not_before_ns: int,
         before_ns: int = FOREVER,
+        own: Own | None = None,
     ) -> Opening | None:
         """The first start of a gang, and its cards.
 
@@ -217,24 +233,32 @@ class Rooms(Generic[Kind]):
             gang: kind and count of pods, part by part.
             duration_ns: at least 1; `FOREVER` for no end.
             not_before_ns: from the origin on; tried itself, then moments at which cards come free.
-            before_ns: only an earlier start is of use.
+            before_ns: only an earlier start is of use; not after `own.start_ns`.
+            own: what the gang holds itself.
         """
-        for start_ns in self.starts(gang, duration_ns, not_before_ns, before_ns):
-            spots = self.place(gang, start_ns, min(start_ns + duration_ns, FOREVER))
+        for start_ns in self.starts(gang, duration_ns, not_before_ns, before_ns, own):
+            spots = self.place(gang, start_ns, min(start_ns + duration_ns, FOREVER), own)
             if spots is not None:
                 return Opening(start_ns, spots)
         return None
 
-    def first(
-        self, gang: Sequence[tuple[Kind, int]], not_before_ns: int, before_ns: int
-    ) -> int | None:
-        """No start of a gang within a time is before this; none: there is none. Fast."""
+    def may_start(
+        self,
+        gang: Sequence[tuple[Kind, int]],
+        duration_ns: int,
+        not_before_ns: int,
+        before_ns: int,
+        own_ns: int = FOREVER,
+    ) -> bool:
+        """Whether a gang might start within a time; never wrongly no, and fast.
+
+        `own_ns`: from when on it has cards itself.
+        """
         for kind, count in gang:
-            found = self._total(kind).earliest(count, 1, not_before_ns, before_ns)
-            if found is None:
-                return None
-            not_before_ns = found
-        return not_before_ns
+            found = self._total(kind).earliest(count, duration_ns, not_before_ns, own_ns)
+            if found is None or found >= before_ns:
+                return False
+        return True
 
     def starts(
         self,
@@ -242,25 +266,27 @@ class Rooms(Generic[Kind]):
         duration_ns: int,
         not_before_ns: int,
         before_ns: int = FOREVER,
+        own: Own | None = None,
     ) -> Iterator[int]:
         """Moments, as above, at which each part of a gang would fit by itself, ascending."""
         totals = [(self._total(kind), kind, count) for kind, count in gang]
+        booked_ns = FOREVER if own is None else own.start_ns
         start_ns = not_before_ns
         while start_ns < before_ns:
             for total, _, count in totals:
-                found = total.earliest(count, duration_ns, start_ns, before_ns)
-                if found is None:
+                found = total.earliest(count, duration_ns, start_ns, booked_ns)
+                if found is None or found >= before_ns:
                     return
-                start_ns = max(start_ns, found)
+                start_ns = found
             until_ns = min(start_ns + duration_ns, FOREVER)
-            if all(self._has(kind, count, start_ns, until_ns) for _, kind, count in totals):
+            if all(self._has(kind, count, start_ns, until_ns, own) for _, kind, count in totals):
                 yield start_ns
             place = bisect_left(self._rises, (start_ns + 1,))
             if place == len(self._rises):
                 return
             start_ns = self._rises[place][0]
 
-    def _has(self, kind: Kind, count: int, from_ns: int, until_ns: int) -> bool:
+    def _has(self, kind: Kind, count: int, from_ns: int, until_ns: int, own: Own | None) -> bool:
         """Whether so many pods fit throughout [from, until).
 
         O(log + nodes that lose cards in between).
@@ -268,13 +294,12 @@ class Rooms(Generic[Kind]):
         spare = self._total(kind).at(from_ns) - count
         if spare < 0:
             return False
-        pods = self._fit.pods
         nodes = self.nodes
         for node in self._falling(from_ns, until_ns):
-            steps = nodes[node]
-            at_start = pods(kind, node, steps.at(from_ns))
+            pods = self._fit.table(kind, node)
+            at_start = pods[nodes[node].at(from_ns)]
             if at_start:
-                spare -= at_start - pods(kind, node, steps.throughout(from_ns, until_ns))
+                spare -= at_start - pods[self.free(node, from_ns, until_ns, own)]
                 if spare < 0:
                     return False
         return True
@@ -295,17 +320,21 @@ class Rooms(Generic[Kind]):
                 yield node
 
     def place(
-        self, gang: Sequence[tuple[Kind, int]], from_ns: int, until_ns: int
+        self,
+        gang: Sequence[tuple[Kind, int]],
+        from_ns: int,
+        until_ns: int,
+        own: Own | None = None,
     ) -> tuple[Spot, ...] | None:
         """The cards of a gang over [from, until); none: it does not fit.
 
         O(nodes that change before its end + those it is placed on).
         """
-        left = {node: self.free(node, from_ns, until_ns) for node in self._changing(until_ns)}
+        left = {node: self.free(node, from_ns, until_ns, own) for node in self._changing(until_ns)}
         spots = []
         for part, (kind, count) in enumerate(gang):
             for node, free in self._ascending(left):
-                pods = min(count, self._fit.pods(kind, node, free))
+                pods = min(count, self._fit.table(kind, node)[free])
                 if not pods:
                     continue
                 masks = []
@@ -362,12 +391,12 @@ class Rooms(Generic[Kind]):
         total = self._totals.get(kind)
         if total is not None:
             return total
-        pods = self._fit.pods
         changes: dict[int, int] = {}
         for node, steps in self.nodes.items():
+            pods = self._fit.table(kind, node)
             before = 0
             for at_ns, mask in zip(steps.times, steps.masks, strict=True):
-                count = pods(kind, node, mask)
+                count = pods[mask]
                 if count != before:
                     changes[at_ns] = changes.get(at_ns, 0) + count - before
                     before = count

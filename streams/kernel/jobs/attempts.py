@@ -4,11 +4,13 @@ A job that is to end while attempts of it live goes through RELEASING: they are 
 reaches its terminal phase when the last has been released.
 """
 
+from collections.abc import Iterable
+
 from ganger.schemas.enums import DecisionKind, Phase, PodEvent, Tier
 from ganger.schemas.parts import EventAction
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill import estimates, manners, promised
-from ganger.streams.kernel.decide import say_of_job
+from ganger.streams.kernel.decide import Cause, say_of_job
 from ganger.streams.kernel.entities import ENDED, Job, Pod
 from ganger.streams.kernel.jobs import progress, stale
 from ganger.streams.kernel.jobs.gangs import is_pending
@@ -16,7 +18,7 @@ from ganger.streams.kernel.jobs.lifecycle import move_job, move_pod
 from ganger.streams.kernel.jobs.lines import line_up, step_out
 from ganger.streams.kernel.nodes import occupancy
 from ganger.streams.kernel.preemption import claims_book
-from ganger.streams.kernel.preemption.evictions import evict
+from ganger.streams.kernel.preemption.evictions import evict, evict_for
 from ganger.streams.kernel.queues import held_quota, quota, usage
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
@@ -36,6 +38,7 @@ _UNKNOWN = Phase.UNKNOWN
 _ALL_PODS_SUCCEEDED = Reason.ALL_PODS_SUCCEEDED
 _DEPENDENCY_FAILED = Reason.DEPENDENCY_FAILED
 _NO_REASON = Reason.UNKNOWN
+_RESUMED = Reason.RESUMED
 _JOB_PENDING = Wake.JOB_PENDING
 _JOB_TTL = Wake.JOB_TTL
 
@@ -60,6 +63,27 @@ def detach(state: State, job: Job, pod: Pod) -> None:
     pod.is_untold = False
     state.touch(pod)
     state.indexes.ghosts[(pod.job, pod.index, pod.attempt)] = pod
+
+
+def leave_rest(state: State, job: Job, pods: Iterable[Pod]) -> None:
+    """Suspended attempts end; their pods are to be placed anew. The job then stands in no line."""
+    futures = state.indexes.futures
+    step_out(state, job)
+    for pod in pods:
+        slept_ns = state.now_ns - pod.suspended_ns
+        evict_for(state, job, pod, Cause(_RESUMED, slept_ns, rule="yielding"))
+        if futures is not None:
+            futures.forget((pod.job, pod.index, pod.attempt))
+        detach(state, job, pod)
+
+
+def end_rests(state: State) -> None:
+    """The same of all who rest: the policy lets them go on no more."""
+    for job in list(state.jobs.values()):
+        pods = [pod for _, pod in sorted((job.pods or {}).items()) if pod.phase is _SUSPENDED]
+        if pods:
+            leave_rest(state, job, pods)
+            settle(state, job)
 
 
 def end_attempt(state: State, job: Job, pod: Pod, phase: Phase) -> None:
@@ -99,7 +123,7 @@ def end_attempt(state: State, job: Job, pod: Pod, phase: Phase) -> None:
 def _leave(state: State, job: Job, pod: Pod) -> None:
     assert job.pods is not None and job.pods[pod.index] is pod
     del job.pods[pod.index]
-    if not job.pods:
+    if not job.pods and job.request.actions:
         watch(state, job)
     job.roles[pod.index % len(job.roles)].live -= 1
     queue = state.queues[job.queue]
@@ -154,7 +178,7 @@ def settle(state: State, job: Job) -> None:
     if not job.pods:
         if not is_pending(job):
             job.reason = _ALL_PODS_SUCCEEDED
-            job.asked = sum(role.succeeded for role in job.roles)
+            job.asked = sum([role.succeeded for role in job.roles])
             _end(state, job, _SUCCEEDED)
             return
         if job.phase in (_ALLOCATED, _RUNNING, _SUSPENDED):
@@ -166,7 +190,7 @@ def settle(state: State, job: Job) -> None:
 
 def watch(state: State, job: Job) -> None:
     """The job waits from now on: what it says is to follow from a long wait will be looked at."""
-    actions = pending_actions(job) if job.request.actions else ()
+    actions = pending_actions(job)
     if actions:
         job.waiting_since_ns = state.now_ns
         state.touch(job)
@@ -196,6 +220,9 @@ def end_job(
 
 def _end(state: State, job: Job, phase: Phase) -> None:
     """The job is over. Jobs that depend on it go on, or end too; chains of them one by one."""
+    if job.seq not in state.indexes.dependents:
+        _close(state, job, phase)
+        return
     work = [(job, phase)]
     for ended, terminal in work:  # grows on the way
         _close(state, ended, terminal)
@@ -218,7 +245,8 @@ def _close(state: State, job: Job, phase: Phase) -> None:
     if job.stale_since_ns:
         job.stale_since_ns = 0
         state.indexes.stale.pop(job.seq, None)
-    quota.disclaim(state, job)
+    if job.claims:
+        quota.disclaim(state, job)
     queue = state.queues[job.queue]
     if is_pending(job):
         for role, shape in zip(job.roles, job.shape.shapes, strict=True):

@@ -5,7 +5,7 @@ Claims come before everything else in a cycle: what they hold is nobody else's.
 
 from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel.backfill import bookings, promised, tuning
+from ganger.streams.kernel.backfill import bookings, manners, promised, tuning
 from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.horizon.steps import FOREVER
@@ -22,6 +22,7 @@ from ganger.streams.kernel.state import State
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _ALLOCATE = DecisionKind.ALLOCATE
 _BACKFILL = DecisionKind.BACKFILL
+_BACKFILL_REFUSED = Reason.BACKFILL_REFUSED
 _CLAIM_MADE = Reason.CLAIM_MADE
 _PLACED_IN_TURN = Reason.PLACED_IN_TURN
 _SAFE_IN_GAP = Reason.SAFE_IN_GAP
@@ -44,6 +45,8 @@ def start_claims(session: Session) -> None:
         fault = claims_book.fault(state, job)
         if fault is _NO_REASON and is_barred(state, job, state.claims[seq].entries):
             fault = _NODE_RESERVED
+        if state.claims[seq].reason is not _CLAIM_MADE and not manners.takes_part(state, job):
+            fault = _BACKFILL_REFUSED
         if fault is not _NO_REASON:
             claims_book.give_up(state, job, fault)
             line_up(state, job)
@@ -73,8 +76,7 @@ def _start(state: State, job: Job) -> int:
         placed(state, job)
     else:
         count = statement.commit(job, _BACKFILL, _IN_GAP, _in_gap(state, job, claim.reason))
-        placed(state, job)
-        job.last_tier = _IN_GAP
+        placed(state, job, _IN_GAP)
     return count
 
 
@@ -96,15 +98,16 @@ def in_turn(state: State, job: Job) -> None:
         tuning.main_started(state, state.now_ns - job.submitted_ns)
 
 
-def placed(state: State, job: Job) -> None:
+def placed(state: State, job: Job, tier: Tier = _MAIN) -> None:
     """Pods of a job that stands in no line were allocated: it goes on, in line if it has more."""
     if job.shape.has_empty:
         state.indexes.zero.pop(job.seq, None)
-    job.last_tier = _MAIN
+    job.last_tier = tier
     if job.promise:
         promised.started(state, job)
     if job.phase is _INQUEUE:
-        quota.disclaim(state, job)
+        if job.claims:
+            quota.disclaim(state, job)
         move_job(state, job, _ALLOCATED)
     else:
         state.touch(job)

@@ -88,11 +88,11 @@ class Waiting:
     __slots__ = (
         "_alike",
         "_by_pod",
-        "_cramped",
         "_empties",
         "_jobs",
         "active",
         "count",
+        "cramped",
         "failed",
         "growth",
         "limited",
@@ -116,7 +116,7 @@ class Waiting:
         # failed for want of capacity and not woken since, by fewest milli-cards that would wake it
         self.failed: list[tuple[int, Alike]] = []
         self.limited: dict[int, list[Group]] = {}  # by the queue whose limit stops them
-        self._cramped: dict[int, bool] = {}  # queues whose stopped groups lack room too
+        self.cramped: dict[int, bool] = {}  # queues whose stopped groups lack room too
 
     # ---- joining and leaving ------------------------------------------------------------------
 
@@ -261,16 +261,16 @@ class Waiting:
         group.is_limited = True
         self.limited.setdefault(queue, []).append(group)
         if lacks_room:
-            self._cramped[queue] = True
+            self.cramped[queue] = True
 
     def _group_of(self, job: Job) -> Group:
         self._seat_newcomer()
         assert job.group is not None, job.seq
         return job.group
 
-    def is_stopped(self, job: Job) -> bool:
-        """Whether a job like this one, that has nothing yet, would not be offered in its queue."""
-        alike = self._alike.get((job.shape, FRESH))
+    def is_stopped(self, job: Job, look: int) -> bool:
+        """Whether a job like this one that looks so would not be offered in its queue."""
+        alike = self._alike.get((job.shape, look))
         if alike is None:
             return False
         group = alike.groups.get(slot_of(job))
@@ -285,7 +285,7 @@ class Waiting:
 
     def grow(self, cards_milli: int, cpu: int, memory: int) -> None:
         """Something now has this much free and had less before."""
-        if not self.may_wake:
+        if not (self.failed or self.cramped):
             return
         growth = self.growth
         if cards_milli > growth.cards_milli:
@@ -301,9 +301,9 @@ class Waiting:
         if growth.cards_milli < 0:
             return
         self.growth = Growth()
-        for queue in sorted(self._cramped):
+        for queue in sorted(self.cramped):
             self.relent(queue)
-        self._cramped.clear()
+        self.cramped.clear()
         failed = self.failed
         end = bisect_right(failed, growth.cards_milli, key=lambda entry: entry[0])
         kept = []
@@ -380,14 +380,14 @@ class Waiting:
         found.sort(key=lambda entry: entry[:2])
         return found
 
+    def foremost(self, queue: int) -> Job | None:
+        """The first job of a queue's line, offered or not. O(groups)."""
+        keys = [key for of_queue, key, _ in self.heads() if of_queue == queue]
+        return self._jobs[keys[0][-1]] if keys else None
+
     def members(self, group: Group) -> list[Key]:
         """Keys of all jobs of a group, in order. O(n log n)."""
         return sorted(self._standing(group))
-
-    @property
-    def may_wake(self) -> bool:
-        """Whether something stands here that growth of free capacity may open again."""
-        return bool(self.failed or self._cramped)
 
     # ---- for explanations and checks ----------------------------------------------------------
 
@@ -534,7 +534,7 @@ class TimedWaiting(Waiting):
 
     def grow(self, cards_milli: int, cpu: int, memory: int) -> None:
         """Something now has this much free and had less before."""
-        if self.failed or self._cramped:
+        if self.failed or self.cramped:
             super().grow(cards_milli, cpu, memory)
         self._stir()
 

@@ -10,10 +10,27 @@ from ganger.streams.kernel.nodes.windows import WHOLE, Bars, Window, Windows
 from ganger.streams.kernel.state import State
 
 
-def bars_of(state: State, windows: Windows, job: Job, at_ns: int) -> Bars | None:
-    """What a job must leave alone if it starts then; none: nothing."""
-    positions = windows.met(whose(state, job), at_ns, at_ns + (run_ns(state, job) or FOREVER))
+def bars_of(
+    state: State, windows: Windows, job: Job, at_ns: int, left_ns: int = 0
+) -> Bars | None:
+    """What a job must leave alone if it starts then, or goes on and runs for so long yet; none:
+    nothing.
+    """
+    lasts_ns = left_ns or run_ns(state, job) or FOREVER
+    positions = windows.met(whose(state, job), at_ns, at_ns + lasts_ns)
     return windows.bars(positions) if positions else None
+
+
+def may_go_inside(state: State, job: Job) -> bool:
+    """Whether a window that has begun is for the job."""
+    windows = state.indexes.windows
+    if windows is None:
+        return False
+    strange = windows.strange(whose(state, job))
+    return any(
+        one.record.from_ns <= state.now_ns < one.record.to_ns and position not in strange
+        for position, one in enumerate(windows.windows)
+    )
 
 
 def is_barred(state: State, job: Job, places: Iterable[ClaimEntry]) -> bool:
@@ -28,12 +45,13 @@ def is_barred(state: State, job: Job, places: Iterable[ClaimEntry]) -> bool:
 
 
 def run_ns(state: State, job: Job) -> int:
-    """How long the job runs, by estimate; 0 = nobody knows. Policies that do not plan with run
-    times take what it declares.
+    """How long the job runs; 0 = nobody knows. What it declares is not shortened by what was learnt
+    of its like: a reservation is a wall, and no gap that can be planned anew.
     """
+    declared_ns = estimates.declared_ns(job)
     if state.policy.is_timed:
-        return estimates.of_run(state, job).ns
-    return estimates.declared_ns(job)
+        return max(declared_ns, estimates.of_run(state, job).ns)
+    return declared_ns
 
 
 def met_by(state: State, job: Job) -> list[Window]:

@@ -17,7 +17,10 @@ def hold(state: State, node: Node, shape: Shape, mask: int, count: int) -> None:
     if mask:
         node.free &= ~mask
         node.free_count -= mask.bit_count()
-    _take(node, shape, count)
+    if shape.is_bare:
+        node.free_slots -= count
+    else:
+        _take(node, shape, count)
     state.indexes.nodes.update(node)
 
 
@@ -26,7 +29,10 @@ def unhold(state: State, node: Node, shape: Shape, mask: int, count: int) -> Non
     if mask:
         node.free |= mask
         node.free_count += mask.bit_count()
-    _take(node, shape, -count)
+    if shape.is_bare:
+        node.free_slots += count
+    else:
+        _take(node, shape, -count)
     state.indexes.nodes.update(node)
 
 

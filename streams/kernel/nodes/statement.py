@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.streams.kernel.backfill.estimates import note_pods
+from ganger.streams.kernel.backfill.futures import HolderKey
 from ganger.streams.kernel.decide import Foreseen, say_foreseen, say_placed
 from ganger.streams.kernel.digest import holds_all
 from ganger.streams.kernel.entities import ClaimEntry, Job, Node, Pod, RoleState
@@ -137,6 +138,7 @@ class Statement:
         for vector in vectors:
             for place, amount in pod.shape.charges:
                 vector[place] += sign * amount
+        state.indexes.idle_left = None
 
     def held(self) -> dict[int, int]:
         """What the pods placed so far ask, by resource place."""
@@ -245,7 +247,15 @@ def _make_pod(
     tier: Tier,
     is_untold: bool,
 ) -> Pod:
-    index = next_local(job.roles[role]) * len(job.roles) + role
+    roles = job.roles
+    role_state = roles[role]
+    local = role_state.fresh
+    if role_state.returned:
+        local = next_local(role_state)
+    else:
+        assert local < role_state.replicas, role_state
+        role_state.fresh = local + 1
+    index = local * len(roles) + role
     attempt = 1
     if job.attempts is not None:
         attempt = job.attempts.get(index, 0) + 1
@@ -285,6 +295,15 @@ def next_local(role: RoleState) -> int:
     assert local < role.replicas, role
     role.fresh += 1
     return local
+
+
+def give_back(statement: Statement, holder: HolderKey) -> None:
+    """See a holder's cards as free, unless it is a claim."""
+    seq, index, attempt = holder
+    job = statement.state.jobs[seq]
+    pod = job.pods.get(index) if job.pods else None
+    if pod is not None and pod.attempt == attempt:
+        statement.give_back(pod)
 
 
 class Place(Protocol):

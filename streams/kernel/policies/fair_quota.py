@@ -12,6 +12,8 @@ saturated of the two. Jobs that nobody may evict must fit into quota among their
 """
 
 from collections.abc import Mapping
+from itertools import groupby
+from operator import attrgetter
 
 from ganger.schemas.enums import Tri
 from ganger.schemas.reasons import Reason
@@ -43,15 +45,16 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
     reader.close()
 
     def reclaimable(state: State, taker: Taker, candidates: list[Victim]) -> list[Victim]:
-        """Those that may be taken after those before them."""
+        """Those that may be taken after those before them; a bundle counts as one victim."""
         trial = Trial(_branches(state), _claimer(state, taker, saturation))
         victims = []
-        for victim in candidates:
-            queue = _name(victim.job.queue)
-            amounts = _named(dict(quota_tree.requested(victim.pod.shape.charges)))
+        for _, group in groupby(candidates, attrgetter("bundle")):
+            bundle = list(group)
+            queue = _name(bundle[0].job.queue)
+            amounts = _named(_charged(bundle))
             if trial.take(queue, amounts):
                 if trial.is_fair():
-                    victims.append(victim)
+                    victims += bundle
                 else:
                     trial.give_back(queue, amounts)
         return victims
@@ -129,7 +132,9 @@ def _demand(state: State, queue: Queue, place: int) -> Demand:
 def _queue_key(state: State, queue: Queue, admits: bool) -> tuple[int, ...]:
     due = shares(state).get(queue.index, {})
     has = {place: allocated(queue, place) for place in due}
-    head = None if queue.children else state.indexes.inqueue.first(queue.index)
+    # who is offered is no fact of the state: whether the first was tried in vain must not matter
+    is_asked = queue.given and not queue.children
+    head = state.indexes.inqueue.foremost(queue.index) if is_asked else None
     asked = dict(head.shape.min_charges) if head is not None else {}
     is_over = any(
         has.get(place, 0) + asked.get(place, 0) > quota for place, quota in queue.given.items()
@@ -184,6 +189,15 @@ def _firm(state: State) -> dict[int, Amounts]:
         found, quota_tree.epochs(state), sources=sources, vectors=vectors
     )
     return found
+
+
+def _charged(victims: list[Victim]) -> Amounts:
+    """What victims hold together."""
+    amounts: Amounts = {}
+    for victim in victims:
+        for place, amount in quota_tree.requested(victim.pod.shape.charges):
+            amounts[place] = amounts.get(place, 0) + amount
+    return amounts
 
 
 def _claimer(state: State, taker: Taker, saturation: int) -> Claimer:

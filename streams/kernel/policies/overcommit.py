@@ -3,10 +3,11 @@ capacity.
 
 Default factor 1.2, Volcano's. Only the resources that a job asks for are looked at. A job that
 alone asks more than the whole cell has is not admitted (`beyond_cell` admits it within the factor,
-as Volcano does): it could not start, and would keep others out. A job that idle capacity could hold, beside the admitted ones that it could hold, is admitted
-too (`into_idle`, on by default): else one large job that waits would fill the limit and let the
-cell run dry beside jobs that fit, as it does in Volcano. For the same reason such a refusal does
-not keep a job from taking from others: it then has its room, and is admitted with it.
+as Volcano does): it could not start, and would keep others out. A job that idle capacity could
+hold, beside the admitted ones that it could hold, is admitted too (`into_idle`, on by default):
+else one large job that waits would fill the limit and let the cell run dry beside jobs that fit, as
+it does in Volcano. For the same reason such a refusal does not keep a job from taking from others:
+it then has its room, and is admitted with it.
 """
 
 from ganger.schemas.reasons import Reason

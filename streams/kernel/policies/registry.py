@@ -165,7 +165,6 @@ ACTIONS: dict[str, ActionKeys] = {
             "lost_max_ns": (_HOUR_NS, 0, _YEAR_NS),
             "floor_ns": (60 * 10**9, 0, _YEAR_NS),
             "ceiling_ns": (2 * _HOUR_NS, 0, _YEAR_NS),
-            "soon_ns": (_HOUR_NS, 0, _YEAR_NS),
             "suspend_max_ns": (7 * 24 * _HOUR_NS, 0, _YEAR_NS),
         },
     ),
@@ -306,7 +305,6 @@ def _yielding(numbers: dict[str, int]) -> Yielding:
         floor_ns=numbers["yielding.floor_ns"],
         ceiling_ns=numbers["yielding.ceiling_ns"],
         large_cards=numbers["yielding.large_cards"],
-        soon_ns=numbers["yielding.soon_ns"],
         suspend_max_ns=numbers["yielding.suspend_max_ns"],
     )
 

@@ -2,10 +2,11 @@
 while the zone is open, and only those that named it.
 
 A pod's role names a zone, or `*` for any. Nodes of a zone score 100 for such pods, so that they go
-there first. When a zone closes, what may be preempted there must leave: of each job as much as its
-budget allows, or one pod at a time where it has none; action `shuffle` tells them. Nobody evicts
-others to get into a zone: a job that may itself be preempted or named a zone takes nothing, and
-pods in zones are nobody's victims but the zone's. Jobs that must not be preempted go first.
+there first. Into a zone that is not configured nobody comes. When one closes, what may be preempted
+there must leave: of each job as much as its budget allows, or one pod at a time where it has none;
+action `shuffle` tells them. Nobody evicts others to get into a zone: a job that may itself be
+preempted or named a zone takes nothing, and pods in zones are nobody's victims but the zone's. Jobs
+that must not be preempted go first.
 """
 
 from ganger.schemas.enums import Tri
@@ -48,7 +49,7 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
         found: dict[int, list[Pod]] = {}
         for node in state.nodes:
             zone = zone_of(node)
-            if zone and not zones.is_open(state, zone):
+            if zone in state.zones and not zones.is_open(state, zone):
                 for _, pod in sorted(node.pods.items()):
                     if not is_leaving(pod) and is_preemptable(state.jobs[pod.job], pod):
                         found.setdefault(pod.job, []).append(pod)

@@ -162,7 +162,7 @@ class Pool:
                 if bundle.job.priority < job.priority or not hunt.by_priority:
                     yield bundle
             return
-        bounds = self._bounds(job.queue)
+        bounds = self._bounds(taker)
         yield from merge(*[self._small(queue, most) for queue, most in bounds.items()])
 
     def may_help(self, taker: Taker, hunt: Hunt) -> bool:
@@ -176,7 +176,7 @@ class Pool:
         short = sum([s.cards_milli * n for s, n in zip(shapes, taker.counts, strict=True)])
         short -= max(0, state.total[CARDS] - state.used[CARDS])
         found = False
-        for queue, most in self._bounds(job.queue).items():
+        for queue, most in self._bounds(taker).items():
             sizes = self._sizes[queue]
             fitting = [size * count for size, count in sizes.items() if most < 0 or size <= most]
             if fitting:
@@ -211,13 +211,15 @@ class Pool:
             most < 0 or min(self._sizes[queue]) <= most for queue, most in self._bounds().items()
         )
 
-    def _bounds(self, without: int = -1) -> dict[int, int]:
-        """Milli-cards that may be taken at most from each queue but one; -1: no bound."""
+    def _bounds(self, taker: Taker | None = None) -> dict[int, int]:
+        """Milli-cards that a taker, or any, may take at most from each other queue; -1: no bound."""
         state = self._state
-        bounds = [bound for rule in state.policy.spare if (bound := rule(state)) is not None]
+        rules = state.policy.spare
+        bounds = [bound for rule in rules if (bound := rule(state, taker)) is not None]
+        own = -1 if taker is None else taker.job.queue
         found: dict[int, int] = {}
         for queue, bundles in self.lists.items():
-            if queue != without and bundles:
+            if queue != own and bundles:
                 most = min([bound.get(queue, 0) for bound in bounds], default=-1)
                 if most and _gives(state, state.queues[queue]):
                     found[queue] = most

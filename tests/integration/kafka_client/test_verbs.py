@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,12 +78,27 @@ def test_verbs_on_a_live_cell(kafka_cluster: Callable[..., KafkaCluster], tmp_pa
                     break
         assert not left
         assert "long: in force" in shell.call("cancel", "long", "--wait")
+        assert re.search(r"^\d+ ALLOCATE train-0 node-000\d$", readme_example(settings), re.M)
         assert nodes.stop() == 0
         fleet.stop_workers()
     url = f"kafka://{settings.bootstrap}/{CELL}"
     verified = CliRunner().invoke(main, ["verify", url, "--json"], prog_name="ganger")
     assert verified.exit_code == 0, verified.output
     assert json.loads(verified.stdout)["mismatches"] == 0
+
+
+def readme_example(settings: KafkaSettings) -> str:
+    """What the README's example of a client prints, run as it stands there."""
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n(from ganger.services.client .*?)```", readme, re.S)
+    assert found is not None
+    code = found[1].replace("127.0.0.1:9092", settings.bootstrap)
+    assert code != found[1]
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def configure(shell: Shell, folder: Path) -> None:

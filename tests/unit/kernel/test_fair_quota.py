@@ -39,7 +39,7 @@ def shares(made: Cell) -> dict[str, int]:
 
 def victims(made: Cell, name: str) -> list[Victim]:
     job = made.state.jobs[made.state.job_by_key[name]]
-    return [Victim(job, pod, 0) for _, pod in sorted((job.pods or {}).items())]
+    return [Victim(job, pod, index) for index, pod in sorted((job.pods or {}).items())]
 
 
 def taker(made: Cell, name: str, count: int) -> Taker:
@@ -85,3 +85,6 @@ def test_who_may_take_and_from_whom() -> None:
     assert rule.reclaimable(made.state, taker(made, "b1", 1), candidates) == candidates[:6]
     # beyond quota only what a has above its share
     assert rule.reclaimable(made.state, taker(made, "b1", 3), candidates) == candidates[:4]
+    # who leave together are one victim: judged by what a has before
+    whole = [Victim(one.job, one.pod, 0) for one in candidates]
+    assert rule.reclaimable(made.state, taker(made, "b1", 1), whole) == whole

@@ -15,7 +15,8 @@ from ganger.streams.kernel.jobs import suspension
 from ganger.streams.kernel.jobs.attempts import detach, settle
 from ganger.streams.kernel.jobs.lines import step_out
 from ganger.streams.kernel.preemption.evictions import evict
-from support.builders import SECOND, Cell, node, placed, policy, role, submission
+from ganger.streams.presets.loader import load_policy
+from support.builders import GENESIS, SECOND, Cell, node, placed, policy, role, submission
 from support.decision_lines import drain, give_back, job_of, lose, node_of, phase_of, queue_of, said
 
 FOR_HEAD = Cause(Reason.MAIN_NEEDS_CARDS, 2000, 0, for_job="head")
@@ -75,7 +76,9 @@ def runs_again(cell: Cell, pod: int = 0) -> list[str]:
 
 def running(replicas: int = 1, **asks: object) -> Cell:
     """Job `j`, which may be suspended, runs on n1."""
-    rules = policy(settings={"start_timeout_ns": str(60 * SECOND)})
+    rules = replace(
+        load_policy("xirang"), settings=(r.Argument("start_timeout_ns", str(60 * SECOND)),)
+    )
     cell = Cell().start(node("n1", 4, resources=[("nic", 4)]), rules=rules)
     request = submission("j", role(replicas=replicas, **(asks or FULL)))
     cell.put(replace(request, accepts_suspend=True, can_checkpoint=True))
@@ -112,7 +115,7 @@ def test_a_suspended_attempt_keeps_its_host_memory_and_slot_alone() -> None:
     assert (phase_of(cell, "j"), pod_of(cell)[1].phase) == (Phase.SUSPENDED, Phase.SUSPENDED)
     pod = pod_of(cell)[1]
     assert (pod.ran_ns, pod.checkpoint_milli, pod.mask) == (10 * SECOND, 250, 0)
-    cell.tick(100)
+    cell.tick(100, cycle=False)
     (order,) = go_on(cell, 0b1100)
     assert [(s.first, s.count) for s in order.cards] == [(2, 2)]
     assert (order.kind.name, order.reason.name, order.asked) == ("RESUME", "RESUMED", 5)
@@ -155,7 +158,7 @@ def test_what_comes_twice_or_untold_changes_nothing() -> None:
     assert runs_again(cell) == []
     has_stopped(cell)
     ran = pod_of(cell)[1].ran_ns
-    cell.tick(5)
+    cell.tick(5, cycle=False)
     assert has_stopped(cell) == [] == runs_again(cell)
     assert (pod_of(cell)[1].phase, pod_of(cell)[1].ran_ns) == (Phase.SUSPENDED, ran)
 
@@ -251,10 +254,28 @@ def test_an_attempt_that_does_not_go_on_in_time_is_evicted() -> None:
     cell = running()
     stop(cell)
     has_stopped(cell)
-    cell.tick(500)
+    cell.tick(500, cycle=False)
     go_on(cell)
     assert said(cell.tick(59)) == []
     assert said(cell.tick(1)) == ["EVICT j/0#1@n1 START_TIMEOUT"]
+
+
+@pytest.mark.parametrize("step", ["told", "stopped"])
+def test_under_a_policy_that_lets_nobody_go_on_its_pod_is_placed_anew(step: str) -> None:
+    """Else it would rest for ever."""
+    cell = running()
+    stop(cell)
+    if step == "stopped":
+        has_stopped(cell)
+    made = cell.put(policy(time_ns=GENESIS))
+    if step == "told":
+        assert not made
+        made = cell.put(r.PodSuspended(cell.now_ns, "", None, "j", 0, 1, 250, 0))
+    assert said(made) == ["EVICT j/0#1@n1 RESUMED"]
+    assert placed(cell.tick()) == [("j", 0, 2, "n1")]
+    cell.released("j")
+    cell.started("j", 0, 2)
+    assert (phase_of(cell, "j"), held(cell)) == (Phase.RUNNING, RUNS)
 
 
 def test_who_may_be_suspended() -> None:

@@ -36,6 +36,20 @@ def test_spans_say_a_mask_and_read_back(seed: int) -> None:
     assert all(a.first + a.count < b.first for a, b in pairwise(runs))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_of_a_wide_node_the_lowest_cards_are_chosen(seed: int) -> None:
+    chance = Random(seed)
+    island = (1 << 200) - 1
+    free = chance.getrandbits(200) | 1 << 199
+    for count in (1, 2, free.bit_count() // 2, free.bit_count()):
+        for same in (False, True):
+            assert bits(topology.choose_cards(free, count, (island,), same)) == bits(free)[:count]
+    assert topology.choose_cards(free, free.bit_count() + 1, (island,), False) == 0
+    half = (1 << 100) - 1  # and where there are two islands, the tightest that suffices
+    chosen = topology.choose_cards(free, 30, (half, island ^ half), True)
+    assert chosen.bit_count() == 30 and not (chosen & half and chosen & ~half)
+
+
 def test_no_cards_are_no_spans() -> None:
     assert topology.spans(0) == ()
     assert topology.mask_of((r.CardSpan(2, 2), r.CardSpan(3, 2))) == 0b11100

@@ -8,7 +8,7 @@ import pytest
 from ganger.schemas.enums import Phase
 from ganger.streams.kernel.entities import Job, RoleState
 from ganger.streams.kernel.jobs import waiting
-from ganger.streams.kernel.jobs.waiting import FRESH, GROWING, Waiting
+from ganger.streams.kernel.jobs.waiting import FRESH, GROWING, TimedWaiting, Waiting
 from ganger.streams.kernel.resources import JobShape, ResourceTable, ShapeTable
 from support.builders import role, submission
 
@@ -43,15 +43,21 @@ class Model:
 class Bench:
     """Waiting lines and their model, driven alike."""
 
-    def __init__(self, by_pod: bool) -> None:
+    def __init__(self, by_pod: bool, is_timed: bool = False) -> None:
         self.by_pod = by_pod
+        self.stirs = 0
         table = ShapeTable(ResourceTable())
         asks = [{"cards": 1}, {"cards": 2, "cpu": 500}, {"cpu": 900, "memory": 5}, {"milli": 300}]
         self.shapes = [table.take((role(replicas=2, **one),), 0) for one in asks]
         self.jobs: dict[int, Job] = {}
-        self.waiting = Waiting(self.jobs, by_pod)
+        self.waiting = (
+            TimedWaiting(self.jobs, by_pod, self.stir) if is_timed else Waiting(self.jobs, by_pod)
+        )
         self.model = Model()
         self.next = 0
+
+    def stir(self) -> None:
+        self.stirs += 1
 
     def add(self, queue: int, priority: int, shape: int, look: int) -> None:
         self.next += 1
@@ -115,14 +121,15 @@ class Bench:
         assert bool(self.waiting.limited) == bool(self.model.limited)
 
 
+@pytest.mark.parametrize("is_timed", [False, True], ids=["plain", "timed"])
 @pytest.mark.parametrize("by_pod", [True, False])
 @pytest.mark.parametrize("seed", range(25))
 def test_whatever_happens_the_first_is_the_first(
-    seed: int, by_pod: bool, monkeypatch: pytest.MonkeyPatch
+    seed: int, by_pod: bool, is_timed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = Random(seed)
     monkeypatch.setattr(waiting, "EMPTIES_MAX", random.choice((0, 3, 4096)))
-    bench = Bench(by_pod)
+    bench = Bench(by_pod, is_timed)
     for _ in range(160):
         kind = random.choice(
             ("add", "add", "add", "leave", "rejoin", "room", "limit", "relent", "grow", "all")
@@ -151,7 +158,22 @@ def test_whatever_happens_the_first_is_the_first(
         elif random.random() < 0.2:
             bench.waiting.wake_all()
             bench.model.failed, bench.model.limited = [], {}
-        bench.check()
+        if not is_timed or random.random() < 0.3:  # who is not asked for stands apart
+            bench.check()
+
+
+def test_who_stands_apart_leaves_without_having_been_grouped() -> None:
+    bench = Bench(by_pod=True, is_timed=True)
+    for _ in range(3):
+        bench.add(0, 0, 0, FRESH)
+    assert (bench.waiting.count, bench.waiting.open_count, bench.stirs) == (3, 3, 3)
+    bench.leave(2)
+    assert (bench.waiting.count, bench.waiting.open_count) == (2, 2)
+    assert all(job.group is None for job in bench.jobs.values())
+    assert bench.waiting.fresh() == [1, 3]
+    assert bench.waiting.open_count == 1  # they are of one group
+    bench.leave(1)
+    bench.check()
 
 
 def test_a_failure_is_remembered_in_all_queues_and_for_jobs_to_come() -> None:

@@ -1,7 +1,7 @@
-"""Free cards of a cell's nodes over time, as they are expected: what runs, is claimed and is booked.
+"""Free cards of nodes over time, as they are expected: what runs, what is claimed, what is booked.
 
 Kept in `horizon.rooms`, for policies that make several reservations on several nodes. Of each node
-a *base* says what is free but for bookings (module `bases`); it changes as the facts do (`catch_up`). Bookings
+a *base* says what is free but for bookings (module `bases`); it changes as the facts do. Bookings
 never overlap with what holds cards, nor with each other; where a fact comes in their way (a pod
 outlives its estimate, a node is closed) they are displaced, and are to be made anew.
 
@@ -10,21 +10,39 @@ not asked again before there is one: any run that was impossible before and is p
 through a gain.
 """
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from ganger.streams.kernel.entities import Booking, ClaimEntry
 from ganger.streams.kernel.horizon.masks import Masks
-from ganger.streams.kernel.horizon.rooms import Fit, Rooms
+from ganger.streams.kernel.horizon.rooms import Fit, Own, Rooms
 from ganger.streams.kernel.horizon.steps import FOREVER
-from ganger.streams.kernel.resources import Shape
 
-_MANY = 1 << 32
-"""More cards than any node has."""
+Kind = TypeVar("Kind", bound=Hashable)
+"""What one pod asks for; see `rooms`."""
 
-class NodeFit(Fit[Shape], Protocol):
-    """How pods fit into the nodes of the cell, as these were once."""
+
+class Place(Protocol):
+    """Cards of one pod."""
+
+    @property
+    def node(self) -> int:
+        """Where."""
+        ...
+
+    @property
+    def mask(self) -> int:
+        """Which."""
+        ...
+
+
+Spot = TypeVar("Spot", bound=Place)
+
+_KindIn = TypeVar("_KindIn", bound=Hashable, contravariant=True)
+
+
+class NodeFit(Fit[_KindIn], Protocol[_KindIn]):
+    """How pods fit into the nodes of a cell, as these were once."""
 
     def is_of(self, nodes: list[int]) -> bool:
         """Whether there are no other nodes than there were, and these are of the same kinds."""
@@ -32,22 +50,22 @@ class NodeFit(Fit[Shape], Protocol):
 
 
 class Gain(NamedTuple):
-    """Cards became free, on some node or on several."""
+    """Cards became free on a node; -1: on any."""
 
+    node: int
     from_ns: int
     until_ns: int
-    most: int  # cards free then on one node
 
 
-class Held(NamedTuple):
+class Held(NamedTuple, Generic[Spot]):
     """What is booked for a job."""
 
     start_ns: int
     until_ns: int
-    places: tuple[ClaimEntry, ...]
+    places: tuple[Spot, ...]
 
 
-class Prospect:
+class Prospect(Generic[Kind, Spot]):
     """What is expected of the nodes.
 
     Attributes:
@@ -55,6 +73,8 @@ class Prospect:
         booked: what is booked for waiting jobs, by seq.
         fit: how pods fit.
         starts: start and seq of these, ascending.
+        gangs: of those who ask for cards alone, what they ask for.
+        sizes: cards of each pod of a job that is booked, each once, ascending.
         gains: since the last time all jobs were asked.
         tried: by job, how many gains there had been, in all, when it last found no earlier start.
         gain_base: how many of these are forgotten.
@@ -67,12 +87,14 @@ class Prospect:
         "fit",
         "gain_base",
         "gains",
+        "gangs",
         "rooms",
+        "sizes",
         "starts",
         "tried",
     )
 
-    def __init__(self, now_ns: int, bases: list[Masks], fit: NodeFit) -> None:
+    def __init__(self, now_ns: int, bases: list[Masks], fit: NodeFit[Kind]) -> None:
         """Nothing is booked, and nobody was asked: so all is gain. O(nodes).
 
         Args:
@@ -80,16 +102,18 @@ class Prospect:
             bases: by node.
             fit: how pods fit.
         """
-        self.booked: dict[int, Held] = {}
+        self.booked: dict[int, Held[Spot]] = {}
+        self.gangs: dict[int, list[tuple[Kind, int]]] = {}
+        self.sizes: dict[int, tuple[int, ...]] = {}
         self.starts: list[tuple[int, int]] = []
-        self.gains = [Gain(now_ns, FOREVER, _MANY)]
+        self.gains = [Gain(-1, now_ns, FOREVER)]
         self.gain_base = 0
         self.tried: dict[int, int] = {}
         self._on_node: dict[int, dict[int, None]] = {}  # who is booked there
         self._bases = bases
         first = {place: base.masks[0] for place, base in enumerate(bases)}
         self.fit = fit
-        self.rooms: Rooms[Shape] = Rooms(now_ns, first, fit)
+        self.rooms: Rooms[Kind] = Rooms(now_ns, first, fit)
         for place, base in enumerate(bases):
             for from_ns, until_ns, mask in base.segments(now_ns, FOREVER):
                 self.rooms.give(place, from_ns, until_ns, mask & ~first[place])
@@ -131,13 +155,24 @@ class Prospect:
         """Who is booked on a node."""
         return self._on_node.get(place, ())
 
+    def own(self, seq: int) -> Own | None:
+        """What is booked for a job, as it sees it itself."""
+        held = self.booked.get(seq)
+        return None if held is None else Own(held.start_ns, by_node(held.places))
+
     # ---- bookings -----------------------------------------------------------------------------
 
-    def book(self, seq: int, held: Held) -> None:
-        """Hold cards, which are free then, for a job that has none booked."""
+    def book(self, seq: int, held: Held[Spot], gang: list[tuple[Kind, int]] | None) -> None:
+        """Hold cards, which are free then, for a job that has none booked. `gang`: what it asks
+        for, if that is cards alone.
+        """
         assert seq not in self.booked, seq
         self.booked[seq] = held
         self.tried[seq] = self.gain_count()
+        if gang is not None:
+            self.gangs[seq] = gang
+        counts = dict.fromkeys([place.mask.bit_count() for place in held.places])
+        self.sizes[seq] = tuple(sorted(counts))
         insort(self.starts, (held.start_ns, seq))
         for node, mask in by_node(held.places).items():
             self._on_node.setdefault(node, {})[seq] = None
@@ -150,22 +185,13 @@ class Prospect:
             self.rooms.give(node, held.start_ns, held.until_ns, mask)
             self._gain(node, held.start_ns, held.until_ns)
 
-    def lift(self, seq: int) -> Held:
-        """The same while its job is asked for an earlier start: it is booked again at once."""
-        held = self.booked[seq]
-        for node, mask in by_node(held.places).items():
-            self.rooms.give(node, held.start_ns, held.until_ns, mask)
-        return held
-
-    def put_back(self, held: Held) -> None:
-        """Undo of `lift`."""
-        for node, mask in by_node(held.places).items():
-            self.rooms.take(node, held.start_ns, held.until_ns, mask)
-
-    def move(self, seq: int, held: Held) -> None:
-        """A job that was lifted is booked elsewhere, earlier."""
+    def move(self, seq: int, held: Held[Spot]) -> None:
+        """A job is booked earlier, maybe on some of its own cards."""
+        gang = self.gangs.get(seq)
         old = self._forget(seq)
-        self.book(seq, held)
+        for node, mask in by_node(old.places).items():
+            self.rooms.give(node, old.start_ns, old.until_ns, mask)
+        self.book(seq, held, gang)
         for node in by_node(old.places):
             self._gain(node, max(old.start_ns, held.start_ns), old.until_ns)
 
@@ -185,10 +211,11 @@ class Prospect:
                 self._gain(node, max(now_ns, held.start_ns), held.until_ns)
         return displaced
 
-    def _forget(self, seq: int) -> Held:
+    def _forget(self, seq: int) -> Held[Spot]:
         held = self.booked.pop(seq)
         del self.starts[bisect_left(self.starts, (held.start_ns, seq))]
-        self.tried.pop(seq, None)
+        del self.tried[seq], self.sizes[seq]
+        self.gangs.pop(seq, None)
         for entry in held.places:
             self._on_node[entry.node].pop(seq, None)
         return held
@@ -196,15 +223,30 @@ class Prospect:
     # ---- gains --------------------------------------------------------------------------------
 
     def _gain(self, place: int, from_ns: int, until_ns: int) -> None:
-        most = max(
-            (mask.bit_count() for _, _, mask in self._segments(place, from_ns, until_ns)), default=0
-        )
-        if most:
-            self.gains.append(Gain(from_ns, until_ns, most))
+        self.gains.append(Gain(place, max(from_ns, self.rooms.nodes[place].times[0]), until_ns))
 
-    def _segments(self, place: int, from_ns: int, until_ns: int) -> Iterator[tuple[int, int, int]]:
-        steps = self.rooms.nodes[place]
-        return steps.segments(max(from_ns, steps.times[0]), until_ns)
+    def longest_ns(self, gain: Gain, cards: int) -> int:
+        """No run of a pod of so many cards that goes through a gain is longer than this; 0: there
+        is none. Runs that count on cards of their own aside.
+        """
+        if gain.node < 0:
+            return FOREVER
+        steps = self.rooms.nodes[gain.node]
+        times, masks = steps.times, steps.masks
+        longest_ns = 0
+        place = max(0, bisect_right(times, gain.from_ns) - 1)
+        while place < len(times) and times[place] < gain.until_ns:
+            if masks[place].bit_count() >= cards:
+                first = place
+                while first and masks[first - 1].bit_count() >= cards:
+                    first -= 1
+                while place + 1 < len(times) and masks[place + 1].bit_count() >= cards:
+                    place += 1
+                if place + 1 == len(times):
+                    return FOREVER
+                longest_ns = max(longest_ns, times[place + 1] - times[first])
+            place += 1
+        return longest_ns
 
     def gain_count(self) -> int:
         """Gains so far, forgotten ones too."""
@@ -216,17 +258,12 @@ class Prospect:
         self.gain_base += count
 
 
-def by_node(places: tuple[ClaimEntry, ...]) -> dict[int, int]:
+def by_node(places: Iterable[Place]) -> dict[int, int]:
     """Cards by node, ascending."""
     masks: dict[int, int] = {}
     for entry in places:
         masks[entry.node] = masks.get(entry.node, 0) | entry.mask
     return dict(sorted(masks.items()))
-
-
-def held_of(booking: Booking) -> Held:
-    """What a booking of certain cards holds."""
-    return Held(booking.start_ns, booking.until_ns, booking.places)
 
 
 def differences(old: Masks, new: Masks, from_ns: int) -> Iterator[tuple[int, int, int, int]]:

@@ -5,23 +5,20 @@ nothing on cards that somebody holds at any moment of the run; of cpu, memory an
 the least that is left at any moment of it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ganger.schemas.enums import DecisionKind
-from ganger.streams.kernel.backfill.futures import Futures, HolderKey
-from ganger.streams.kernel.backfill.prospect import Held, Prospect
+from ganger.streams.kernel.backfill.bases import NodeHeld, NodeProspect, base_of
+from ganger.streams.kernel.backfill.futures import Futures
+from ganger.streams.kernel.backfill.several import Take
 from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import ClaimEntry, Job, Node
+from ganger.streams.kernel.nodes.bars import is_barred
 from ganger.streams.kernel.nodes.placement import place_job
-from ganger.streams.kernel.nodes.statement import Statement
+from ganger.streams.kernel.nodes.statement import Statement, give_back
 from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.resources import Shape
 from ganger.streams.kernel.state import State
-
-Take = Callable[[Job, DecisionKind, Foreseen, bool, int], None]
-"""Starts the job that is placed in the statement; then whether on cards that are due, and for how
-long it counts as to run: 0 = as long as is expected of it now.
-"""
 
 _Numbers = tuple[int, int, int, int, dict[int, tuple[int, int]], dict[int, int]]
 """Of a node: free cards, cpu, memory, slots, rests of shared cards, other resources."""
@@ -51,7 +48,9 @@ class NodeSeats:
         gone.
         """
         state, statement = self._state, self._statement
-        claims = any(one.mask & ~state.nodes[one.node].free for one in places if not one.card_milli)
+        if is_barred(state, job, places):
+            return False
+        claims = not all(_has_cards(state.nodes[one.node], one) for one in places)
         if claims:
             for holder in self._futures.due(state.now_ns):
                 give_back(statement, holder)
@@ -77,62 +76,53 @@ class NodeSeats:
             return False
         if queue.is_capped and not quota.headroom(queue, shape, 1, statement.held())[0]:
             return False
+        if not _has_cards(node, place):
+            return False
         if place.card_milli:
             statement.hold_share(place.role, shape, node, place.mask.bit_length() - 1)
             return True
-        if place.mask & ~node.free:
-            return False
         statement.hold(place.role, shape, node, (place.mask,))
         return True
 
-    def within(self, job: Job, held: Held, prospect: Prospect) -> tuple[ClaimEntry, ...] | None:
+    def within(
+        self, job: Job, held: NodeHeld, prospect: NodeProspect, is_inside: bool = False
+    ) -> tuple[ClaimEntry, ...] | None:
         """Where a job would be placed beside all that holds cards from when until when; none: it
         would not fit. O(nodes).
+
+        `is_inside`: on cards, too, that a reservation by request keeps for it.
         """
         state = self._state
-        statement = Statement(state)
+        lifts, statement = Statement(state), Statement(state)
+        statement.at_ns = held.start_ns
         for end_ns, holder, _ in self._futures.releases():
             if end_ns > held.start_ns:
                 break
-            give_back(statement, holder)
+            give_back(lifts, holder)
         shaded = [
-            (node, _shade(state, node, job, held, prospect)) for node in state.nodes if node.is_open
+            (node, _shade(state, node, job, held, prospect, is_inside))
+            for node in state.nodes
+            if node.is_open
         ]
-        mark = statement.checkpoint()
         refusal = place_job(state, statement, job)
-        places = None if refusal is not None else _entries(statement, mark)
-        statement.rollback(mark)
+        places = None if refusal is not None else statement.take_entries()
         for node, numbers in shaded:
             _restore(state, node, numbers)
-        statement.discard()
+        lifts.discard()
         return places
 
 
-def give_back(statement: Statement, holder: HolderKey) -> None:
-    """See a holder's cards as free, unless it is a claim."""
-    seq, index, attempt = holder
-    job = statement.state.jobs[seq]
-    pod = job.pods.get(index) if job.pods else None
-    if pod is not None and pod.attempt == attempt:
-        statement.give_back(pod)
+def _has_cards(node: Node, place: ClaimEntry) -> bool:
+    """Whether nobody holds the cards of a place, or the share that it is."""
+    room = node.shared.get(place.mask.bit_length() - 1) if place.card_milli else None
+    if room is None:
+        return not place.mask & ~node.free
+    return room[0] >= place.card_milli and room[1] >= place.card_memory
 
 
-def _entries(statement: Statement, mark: int) -> tuple[ClaimEntry, ...]:
-    """Where pods have been placed since a mark."""
-    return tuple(
-        ClaimEntry(
-            role,
-            node.index,
-            mask,
-            shape.card_milli if is_shared else 0,
-            shape.card_memory if is_shared else 0,
-        )
-        for role, shape, node, _, masks, is_shared, _ in statement.operations[mark:]
-        for mask in masks
-    )
-
-
-def _shade(state: State, node: Node, job: Job, held: Held, prospect: Prospect) -> _Numbers:
+def _shade(
+    state: State, node: Node, job: Job, held: NodeHeld, prospect: NodeProspect, is_inside: bool
+) -> _Numbers:
     """Let a node look as it will at worst while a job runs there. Returns what it looked like.
 
     Attempts that have ended by the start are given back already.
@@ -145,7 +135,6 @@ def _shade(state: State, node: Node, job: Job, held: Held, prospect: Prospect) -
         node.shared,
         node.free_extra,
     )
-    free = node.free & prospect.rooms.free(node.index, held.start_ns, held.until_ns)
     others = [
         (seq, prospect.booked[seq])
         for seq in prospect.booked_on(node.index)
@@ -153,21 +142,29 @@ def _shade(state: State, node: Node, job: Job, held: Held, prospect: Prospect) -
         and prospect.booked[seq].start_ns < held.until_ns
         and held.start_ns < prospect.booked[seq].until_ns
     ]
+    booked = 0
+    for _, other in others:
+        for place in other.places:
+            booked |= place.mask if place.node == node.index else 0
+    if is_inside:
+        lasting = base_of(state, node, job).throughout(held.start_ns, held.until_ns) & ~booked
+    else:
+        own = prospect.own(job.seq)
+        lasting = prospect.rooms.free(node.index, held.start_ns, held.until_ns, own)
+    free = node.free & lasting
     if free == node.free and not others:
         return numbers
     node.free, node.free_count = free, free.bit_count()
     if others:
-        booked = 0
-        for _, other in others:
-            for place in other.places:
-                booked |= place.mask if place.node == node.index else 0
         node.shared = {card: rest for card, rest in node.shared.items() if not booked >> card & 1}
         _shade_rest(state, node, held, others)
     state.indexes.nodes.update(node)
     return numbers
 
 
-def _shade_rest(state: State, node: Node, held: Held, others: Sequence[tuple[int, Held]]) -> None:
+def _shade_rest(
+    state: State, node: Node, held: NodeHeld, others: Sequence[tuple[int, NodeHeld]]
+) -> None:
     """The same for what is not cards: the least that is left of each at any moment of the run."""
     futures = state.indexes.futures
     assert futures is not None

@@ -1,0 +1,93 @@
+"""Several reservations on several nodes, against looking at each card in each second."""
+
+import random
+
+import pytest
+
+from ganger.replay.promises import PromiseCheck
+from ganger.schemas.decisions import Decision
+from ganger.schemas.enums import DecisionKind
+from support.gang_cells import (
+    STARTS,
+    carry_out_gangs,
+    random_gangs,
+    random_nodes,
+    reserving,
+    stays,
+)
+from support.node_planners import Conservative, Hybrid, Stay, starts_of
+
+JOBS = 45
+SEEDS = range(12)
+
+
+def ordered(found: dict[int, Stay], limits: dict[int, int]) -> dict[int, Stay]:
+    """The same, however its pods are listed."""
+    return {
+        number: Stay(stay.start_s, stay.start_s + limits[number], tuple(sorted(stay.spots)))
+        for number, stay in found.items()
+    }
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("reserve", ["all", "2", "4"])
+def test_starts_are_those_of_the_plain_planner(reserve: str, seed: int) -> None:
+    """Each job starts in the same second, on the same cards."""
+    chance = random.Random(seed)
+    nodes = random_nodes(chance)
+    jobs = random_gangs(chance, nodes, JOBS)
+    cell = carry_out_gangs(reserving(reserve), nodes, jobs)
+    planner = Conservative(nodes) if reserve == "all" else Hybrid(nodes, int(reserve))
+    want = ordered(starts_of(planner, jobs), {job.number: job.limit_s for job in jobs})
+    assert stays(cell.decisions, jobs) == want
+    assert any(decision.kind is DecisionKind.RESERVE for decision in cell.decisions)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_later_arrival_moves_nobodys_reserved_start_later(seed: int) -> None:
+    chance = random.Random(seed)
+    nodes = random_nodes(chance)
+    jobs = random_gangs(chance, nodes, JOBS)
+    starts_ns: dict[str, int] = {}
+    moved = 0
+    for decision in carry_out_gangs(reserving("all"), nodes, jobs).decisions:
+        before_ns = starts_ns.get(decision.job)
+        if decision.kind is DecisionKind.RESERVE and decision.count:
+            assert before_ns is None or decision.start_ns < before_ns
+            moved += before_ns is not None
+            starts_ns[decision.job] = decision.start_ns
+        elif decision.kind in STARTS and before_ns is not None:
+            assert decision.time_ns <= before_ns
+    assert moved
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("reserve", ["all", "3"])
+def test_no_start_in_a_gap_breaks_a_reservation(reserve: str, seed: int) -> None:
+    """By the fold of decisions that audits ledgers, which knows nothing of plans."""
+    chance = random.Random(seed)
+    nodes = random_nodes(chance)
+    cell = carry_out_gangs(reserving(reserve), nodes, random_gangs(chance, nodes, JOBS))
+    decided: list[list[Decision]] = [[] for _ in cell.records]
+    for decision in cell.decisions:
+        decided[decision.cause_seq].append(decision)
+    check = PromiseCheck()
+    check.check(cell.records, decided)
+    assert not check.violations, check.first
+    assert any(one.kind is DecisionKind.BACKFILL for one in cell.decisions)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_no_more_jobs_are_booked_than_the_depth_allows(depth: int) -> None:
+    chance = random.Random(depth)
+    nodes = random_nodes(chance)
+    jobs = random_gangs(chance, nodes, JOBS)
+    booked: dict[str, None] = {}
+    most = 0
+    for decision in carry_out_gangs(reserving("all", depth=str(depth)), nodes, jobs).decisions:
+        if decision.kind is DecisionKind.RESERVE:
+            booked[decision.job] = None
+        elif decision.kind in (*STARTS, DecisionKind.CLAIM, DecisionKind.UNRESERVE):
+            booked.pop(decision.job, None)
+        most = max(most, len(booked))
+    assert most == depth
