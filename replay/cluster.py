@@ -345,9 +345,12 @@ def _read_toml(source: Source, read_rules: ReadRules | None) -> ClusterSpec:
             f"this is neither TOML ({error}) nor openb's list of nodes",
             "begin each group of equal nodes with [[nodes]], count = N and cards = C",
         ) from error
-    kind = _ClusterTable if read_rules is None else _RuledTable
+    table: _ClusterTable | _RuledTable
     try:
-        table = msgspec.convert(document, kind)
+        if read_rules is None:
+            table = msgspec.convert(document, _ClusterTable)
+        else:
+            table = msgspec.convert(document, _RuledTable)
     except msgspec.ValidationError as error:
         raise _key_error(source.path, document, str(error)) from error
     nodes = []

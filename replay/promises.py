@@ -40,6 +40,7 @@ from ganger.streams.kernel.horizon.steps import FOREVER, Steps
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _ALLOCATE = DecisionKind.ALLOCATE
 _BACKFILL = DecisionKind.BACKFILL
+_CLAIM = DecisionKind.CLAIM
 _EVICT = DecisionKind.EVICT
 _FINISH = DecisionKind.FINISH
 _MOVE = DecisionKind.MOVE
@@ -188,8 +189,8 @@ class PromiseCheck:
             elif kind is _RESERVE and decision.job:  # else it was asked for, see module `windows`
                 self._is_active = True
                 self._book(decision, renewed, late if fills else None)
-            elif kind is _UNRESERVE:
-                self._booked.pop(decision.job, None)
+            elif kind is _UNRESERVE or kind is _CLAIM:
+                self._booked.pop(decision.job, None)  # who claims its cards has what was promised
             elif kind is _RESUME:
                 self._resume(decision)
             elif kind is _FINISH:

@@ -95,12 +95,12 @@ def queues_of(
     The latter stand at the top with weight 1 and no limit.
     """
     if cluster.rules:
-        named = [QueueSpec(name) for name in unnamed_queues(cluster, jobs)]
+        others = [QueueSpec(name) for name in unnamed_queues(cluster, jobs)]
         ruled = [
             replace(record, time_ns=time_ns, event_id=f"queue/{record.queue}")
             for record in cluster.rules
         ]
-        return ruled + [_queue(queue, time_ns) for queue in named]
+        return ruled + [_queue(queue, time_ns) for queue in others]
     specs = {queue.name: queue for queue in cluster.queues}
     named = sorted({job.queue or DEFAULT_QUEUE for job in jobs} - set(specs))
     ordered = sorted(cluster.queues, key=lambda queue: _depth(queue, specs))

@@ -118,7 +118,10 @@ def decision_text(decision: Decision) -> str:
     parts = [decision.job] if decision.job else []
     if decision.kind in PLACES:
         parts.append(placed_text([decision]))
-    elif decision.node:  # cards of it are reserved
+    elif decision.kind is DecisionKind.RESERVE and not decision.job:  # an operator's
+        cards = _cards_text(decision.cards)
+        parts.append(f"reservation {decision.rule} of {decision.node}, {cards}")
+    elif decision.node:  # on which cards are reserved
         parts.append(f"on {decision.node}")
     parts += chosen_texts([decision])
     reason = reason_text(decision.reason, decision.asked, decision.free, decision.limit)

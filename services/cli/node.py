@@ -1,11 +1,24 @@
 """`ganger node`: what operators do to single nodes of a cell on Kafka."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
+from time import time_ns
+from typing import Any
 
 import click
 
-from ganger.schemas.records import NodeCordoned, NodeDrained, NodeUncordoned, Record
+from ganger.replay.traces.source import InputError
+from ganger.schemas.enums import IslandPolicy
+from ganger.schemas.records import (
+    NodeCordoned,
+    NodeDrained,
+    NodeUncordoned,
+    PodRequest,
+    Record,
+    ReservationRequested,
+)
 from ganger.services.cli.connection import (
+    DURATION,
     cell_option,
     kafka_options,
     requester,
@@ -20,7 +33,7 @@ _nodes = click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
 
 @click.group()
 def node() -> None:
-    """Cordon, drain and uncordon nodes of a cell on Kafka."""
+    """Cordon, drain, uncordon and reserve nodes of a cell on Kafka."""
 
 
 @node.command()
@@ -51,6 +64,83 @@ def drain(nodes: tuple[str, ...], settings: KafkaSettings, cell: str, wait_ns: i
 def uncordon(nodes: tuple[str, ...], settings: KafkaSettings, cell: str, wait_ns: int) -> None:
     """End the cordon or the drain of nodes."""
     _ask(settings, cell, nodes, wait_ns, lambda name, by: NodeUncordoned(0, "", None, name, by))
+
+
+@node.command()
+@click.argument("name", metavar="NAME")
+@click.argument("nodes", metavar="[NODE...]", nargs=-1)
+@click.option("--cards", type=click.IntRange(1), help="So many of each node; all by default.")
+@click.option("--pods", type=click.IntRange(1), help="Places for so many pods, on any nodes.")
+@click.option("--pod-cards", type=click.IntRange(1), help="Cards of each of these pods.")
+@click.option("--model", "models", multiple=True, help="A model that these cards may have.")
+@click.option("--from", "begin", metavar="TIME", help="UTC, as 2027-01-31T08:00; now by default.")
+@click.option("--for", "lasts_ns", type=DURATION, required=True, help="For how long.")
+@click.option("--queue", "queues", multiple=True, help="A queue whose jobs may use it.")
+@click.option("--user", "users", multiple=True, help="A user whose jobs may.")
+@click.option("--tenant", "tenants", multiple=True, help="A tenant whose jobs may.")
+@click.option("--maintenance", "is_maintenance", is_flag=True, help="Nobody may.")
+@kafka_options
+@cell_option
+@wait_options
+def reserve(
+    name: str,
+    nodes: tuple[str, ...],
+    cards: int | None,
+    pods: int | None,
+    pod_cards: int | None,
+    models: tuple[str, ...],
+    begin: str | None,
+    lasts_ns: int,
+    settings: KafkaSettings,
+    cell: str,
+    wait_ns: int,
+    **whose: Any,
+) -> None:
+    """Keep nodes, cards of nodes or places for pods as reservation NAME, for some jobs or for none.
+
+    Jobs that are not for it and would run into it do not start there; what runs there stays. A
+    reservation of the same name is replaced.
+    """
+    if bool(nodes) == (pods is not None) or (pods is None) != (pod_cards is None):
+        remedy = "name nodes, or give --pods and --pod-cards"
+        raise InputError("reserve", "it does not say what is to be kept", remedy)
+    request = None
+    if pod_cards is not None:
+        request = PodRequest(pod_cards, 0, 0, 0, models, IslandPolicy.ANY, 0, 0, (), (), ())
+    from_ns = time_ns() if begin is None else _moment_ns(begin)
+    span = from_ns, from_ns + lasts_ns
+    made = ReservationRequested(
+        *(0, "", None, name, requester(), nodes, cards or 0, *span, False),
+        request=request,
+        pods=pods or 0,
+        **whose,
+    )
+    send_all(settings, cell, [(made, name)], wait_ns, decision_text)
+
+
+@node.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@kafka_options
+@cell_option
+@wait_options
+def release(names: tuple[str, ...], settings: KafkaSettings, cell: str, wait_ns: int) -> None:
+    """Give reservations back before their time is over."""
+    _ask(
+        *(settings, cell, names, wait_ns),
+        lambda name, by: ReservationRequested(0, "", None, name, by, (), 0, 0, 0, True),
+    )
+
+
+def _moment_ns(text: str) -> int:
+    """A time in UTC, as nanoseconds since 1970."""
+    try:
+        moment = datetime.fromisoformat(text.removesuffix("Z"))
+    except ValueError as error:
+        raise InputError("--from", f"it is {text!r}", "write it as 2027-01-31T08:00") from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return ((since.days * 86_400 + since.seconds) * 10**6 + since.microseconds) * 1000
 
 
 def _ask(

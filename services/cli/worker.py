@@ -39,6 +39,7 @@ from ganger.streams.kafka.worker.intake_agents import install
 from ganger.streams.kafka.worker.ports import open_ports
 from ganger.streams.kafka.worker.pulse import give_up
 from ganger.streams.kafka.worker.scheduler import Owner, Scheduler
+from ganger.streams.kafka.worker.sparing import Sparing
 from ganger.streams.kafka.worker.watchdog import Watchdog, Watched
 from ganger.streams.liveness import SILENCE_NS_DEFAULT
 from ganger.streams.metrics import Metrics
@@ -320,6 +321,8 @@ def _log_to_stderr() -> None:
         datefmt="%Y-%m-%dT%H:%M:%S",
         force=True,
     )
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(Sparing(_LIBRARY_LOGGERS))
     logging.Formatter.converter = gmtime
     for library in _LIBRARY_LOGGERS:
         logging.getLogger(library).setLevel(logging.WARNING)

@@ -96,7 +96,8 @@ def run_cycle(state: State) -> None:
     if session.admitted:
         enqueue.say_admitted(session)
     say_cycle_closed(state, session.started, session.evicted, seal(state))
-    if policy.evicts and not session.has_taken:
+    # who was placed in this cycle was nobody's victim in it, and may be in the next
+    if policy.evicts and not (session.has_taken or session.started):
         state.indexes.evict_seen = (state.digest, state.indexes.evict_epoch)
 
 

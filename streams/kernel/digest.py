@@ -145,18 +145,7 @@ def _job_facts(job: Job) -> bytes:
         or job.dependencies
         or job.is_scaled
     ):
-        facts += _encode(
-            (
-                [(r.replicas, r.fresh, r.live, r.succeeded, r.returned or ()) for r in roles],
-                sorted((job.attempts or {}).items()),
-                sorted((job.failures or {}).items()),
-                job.avoid,
-                job.dependencies,
-                (job.shape.key[1], [role.min_available for role in job.shape.roles])
-                if job.is_scaled
-                else (),
-            )
-        )
+        facts += _past_facts(job)
     if (
         job.right
         or job.flavors
@@ -165,23 +154,43 @@ def _job_facts(job: Job) -> bytes:
         or job.restarts
         or job.stale_since_ns
     ):
-        facts += _encode(
-            (
-                "quota",
-                job.right,
-                [(choice.role, choice.resource, choice.flavor) for choice in job.flavors],
-                job.admitted_counts,
-                job.requeues,
-                job.restarts,
-                job.stale_since_ns,
-            )
-        )
+        facts += _quota_facts(job)
     if job.admitted_ns or job.waiting_since_ns or job.wishes or job.restarted_seq:
         own = (job.admitted_ns, job.waiting_since_ns, job.wishes, job.restarted_seq)
         facts += _encode(("own", own))
     if job.estimate_ns or job.promise or job.credit or job.lost_milli_ns:
         facts += _time_facts(job)
     return facts
+
+
+def _past_facts(job: Job) -> bytes:
+    """What only jobs have that are more than one pod, or of which something went wrong."""
+    scale = (job.shape.key[1], [role.min_available for role in job.shape.roles])
+    return _encode(
+        (
+            [(r.replicas, r.fresh, r.live, r.succeeded, r.returned or ()) for r in job.roles],
+            sorted((job.attempts or {}).items()),
+            sorted((job.failures or {}).items()),
+            job.avoid,
+            job.dependencies,
+            scale if job.is_scaled else (),
+        )
+    )
+
+
+def _quota_facts(job: Job) -> bytes:
+    """What only jobs have that hold quota, took from others or began anew."""
+    return _encode(
+        (
+            "quota",
+            job.right,
+            [(choice.role, choice.resource, choice.flavor) for choice in job.flavors],
+            job.admitted_counts,
+            job.requeues,
+            job.restarts,
+            job.stale_since_ns,
+        )
+    )
 
 
 def _time_facts(job: Job) -> bytes:

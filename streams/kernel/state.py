@@ -157,9 +157,9 @@ class Preemptive(Protocol):
 
 
 class Spare(Protocol):
-    """Milli-cards that a veto lets go at most from each leaf queue, by queue, for a taker of another
-    queue, or, without one, for any; of those left out nothing. None: it sets no bound. Speeds up
-    those who take.
+    """Milli-cards that a veto lets go at most from each leaf queue, for a taker of another,
+    or, without one, for any; of those left out nothing. None: it sets no bound. Speeds up those who
+    take.
     """
 
     def __call__(self, state: "State", taker: Taker | None) -> dict[int, int] | None: ...

@@ -70,7 +70,7 @@ def compared(here: Summary, easy: Summary, bare: Summary, wide: set[str]) -> dic
         "main_to_easy": ratio(here, easy, main_jobs),
         "main_to_without": ratio(here, bare, main_jobs),
         "wide_to_easy": ratio(here, easy, wide),
-        "idle_to_easy": here.idle_card_seconds / easy.idle_card_seconds,
+        "idle_to_easy": here.idle_card_seconds / max(1, easy.idle_card_seconds),
         "completed": here.backfill_completed / max(1, here.backfill_started),
         "lost": here.evicted_card_seconds_lost / max(1, here.idle_card_seconds_used),
         "eta_p50": here.eta_p50_coverage or 0.0,

@@ -42,7 +42,7 @@ _JOB_KEYS = (
 
 def kai_base() -> Base:
     """What KAI does, or the preset of that name."""
-    return base_of("kai", {"allocate": {"pipelines": "yes"}}, {})
+    return base_of("kai", {"allocate": {"pipelines": "yes", "surplus": "one_by_one"}}, {})
 
 
 def policy_of(policy: Body) -> r.PolicyConfigured:

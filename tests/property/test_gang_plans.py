@@ -1,12 +1,16 @@
 """Several reservations on several nodes, against looking at each card in each second."""
 
 import random
+from hashlib import sha256
 
 import pytest
 
 from ganger.replay.promises import PromiseCheck
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
+from ganger.streams.kernel import snapshot
+from ganger.streams.kernel.state import State
+from ganger.streams.kernel.step import step
 from support.gang_cells import (
     STARTS,
     carry_out_gangs,
@@ -16,6 +20,7 @@ from support.gang_cells import (
     stays,
 )
 from support.node_planners import Conservative, Hybrid, Stay, starts_of
+from support.timed_cells import TimedHistory
 
 JOBS = 45
 SEEDS = range(12)
@@ -44,10 +49,11 @@ def test_starts_are_those_of_the_plain_planner(reserve: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_later_arrival_moves_nobodys_reserved_start_later(seed: int) -> None:
+@pytest.mark.parametrize("odd", [False, True], ids=["cards", "cpu"])
+def test_a_later_arrival_moves_nobodys_reserved_start_later(odd: bool, seed: int) -> None:
     chance = random.Random(seed)
     nodes = random_nodes(chance)
-    jobs = random_gangs(chance, nodes, JOBS)
+    jobs = random_gangs(chance, nodes, JOBS, odd=odd)
     starts_ns: dict[str, int] = {}
     moved = 0
     for decision in carry_out_gangs(reserving("all"), nodes, jobs).decisions:
@@ -62,12 +68,14 @@ def test_a_later_arrival_moves_nobodys_reserved_start_later(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("odd", [False, True], ids=["cards", "cpu"])
 @pytest.mark.parametrize("reserve", ["all", "3"])
-def test_no_start_in_a_gap_breaks_a_reservation(reserve: str, seed: int) -> None:
+def test_no_start_in_a_gap_breaks_a_reservation(reserve: str, odd: bool, seed: int) -> None:
     """By the fold of decisions that audits ledgers, which knows nothing of plans."""
     chance = random.Random(seed)
     nodes = random_nodes(chance)
-    cell = carry_out_gangs(reserving(reserve), nodes, random_gangs(chance, nodes, JOBS))
+    jobs = random_gangs(chance, nodes, JOBS, odd=odd)
+    cell = carry_out_gangs(reserving(reserve), nodes, jobs, checks=odd)
     decided: list[list[Decision]] = [[] for _ in cell.records]
     for decision in cell.decisions:
         decided[decision.cause_seq].append(decision)
@@ -91,3 +99,26 @@ def test_no_more_jobs_are_booked_than_the_depth_allows(depth: int) -> None:
             booked.pop(decision.job, None)
         most = max(most, len(booked))
     assert most == depth
+
+
+@pytest.mark.parametrize("overruns", [False, True], ids=["in-time", "overrun"])
+@pytest.mark.parametrize(("reserve", "depth"), [("all", "4"), ("2", "1")])
+def test_who_goes_on_from_a_snapshot_decides_the_same(
+    reserve: str, depth: str, overruns: bool
+) -> None:
+    """What is kept from pass to pass, to ask less, changes no decision."""
+    policy = reserving(reserve, depth=depth)
+    history = TimedHistory(policy, 5, (4, 4, 2), overruns=overruns)
+    chance = random.Random(1)
+    other = State("cell", sha256(b"cell").digest())
+    seen = 0
+    for _ in range(60):
+        history.step()
+        records = history.cell.records
+        for record in records[seen:]:
+            step(other, other.next_seq, record)
+            if chance.random() < 0.2:
+                other = snapshot.decode(snapshot.encode(other))
+        seen = len(records)
+        assert other.chain == history.cell.state.chain
+    assert any(decision.kind is DecisionKind.RESERVE for decision in history.cell.decisions)

@@ -13,14 +13,19 @@ from hypothesis import strategies as st
 from support.hunting import Hunting
 
 PROFILE = settings(max_examples=40, deadline=None, derandomize=True)
-FOUND = (36, 50, 80)
-"""Seeds in which faults were found: votes and orders that were made from what a hunt had left
-behind or had tried in vain, and a gang that was evicted whole and started again in part."""
+FOUND = (
+    (36, "", False, "the gate's room was that of a hunt in which others were seen as gone"),
+    (80, "", False, "queues stood in the order of whom nobody had tried in vain yet"),
+    (2105, "cell", True, "who was placed in a cycle was no victim in the next one either"),
+    (2125, "cell", True, "the gate's room was that of before a node took pods again"),
+    (3180, "node", True, "the same of a node that took none any more"),
+)
+"""Seeds in which faults were found, how they searched, whether with mishaps, and what was wrong."""
 
 
-@pytest.mark.parametrize("seed", FOUND)
-def test_what_was_found_is_gone(seed: int) -> None:
-    assert Hunting(seed, faults=False).run(60).broken == []
+@pytest.mark.parametrize(("seed", "search", "faults", "what"), FOUND)
+def test_what_was_found_is_gone(seed: int, search: str, faults: bool, what: str) -> None:
+    assert Hunting(seed, faults=faults, search=search).run(60).broken == [], what
 
 
 @PROFILE

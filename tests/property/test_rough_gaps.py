@@ -8,6 +8,8 @@ from hashlib import sha256
 import pytest
 from msgspec.structs import replace
 
+from ganger.replay.promises import PromiseCheck
+from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import BackfillPreference, DecisionKind, Tier, Tri
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Tick
@@ -127,3 +129,18 @@ def test_who_goes_on_from_a_snapshot_decides_the_same(seed: int) -> None:
                 assert next_wake(other) == next_wake(straight), place
     assert other.chain == straight.chain == history.cell.state.chain
     assert other.knobs == history.cell.state.knobs
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_start_in_a_gap_moves_a_reservation_made_before_it(seed: int) -> None:
+    """Under the estimates that admitted them, which the decisions carry: as `ganger verify` has it,
+    from records and decisions alone.
+    """
+    history = history_of(seed)
+    decided: list[list[Decision]] = [[] for _ in history.cell.records]
+    for decision in history.cell.decisions:
+        decided[decision.cause_seq].append(decision)
+    check = PromiseCheck()
+    check.check(history.cell.records, decided)
+    assert (check.violations, check.first) == (0, None)
+    assert any(d.kind is DecisionKind.RESERVE for d in history.cell.decisions)

@@ -41,8 +41,12 @@ def random_nodes(chance: random.Random) -> list[Node]:
     return nodes
 
 
-def random_gangs(chance: random.Random, nodes: list[Node], count: int) -> list[Gang]:
-    """Gangs in order of submission; some fit nowhere, for lack of an island."""
+def random_gangs(
+    chance: random.Random, nodes: list[Node], count: int, *, odd: bool = False
+) -> list[Gang]:
+    """Gangs in order of submission; some fit nowhere, for lack of an island. `odd`: some ask for so
+    much cpu that few of them fit on a node.
+    """
     most = max(node.cards for node in nodes)
     total = sum(node.cards for node in nodes)
     now_s, made = 0, []
@@ -56,7 +60,9 @@ def random_gangs(chance: random.Random, nodes: list[Node], count: int) -> list[G
             ]
             if chance.random() < 0.2:
                 parts[0] = Part(parts[0].pods, 2, True)
-            if sum(pods * cards for pods, cards, _ in parts) <= total * 2 // 3:
+            if odd and chance.random() < 0.5:
+                parts[0] = parts[0]._replace(cpu=chance.choice((10_000, 30_000, 60_000)))
+            if sum(part.pods * part.cards for part in parts) <= total * 2 // 3:
                 break
         limit_s = run_s + chance.choice((0, 0, 2, 10))
         made.append(Gang(number, now_s, run_s, limit_s, tuple(parts)))
@@ -64,12 +70,17 @@ def random_gangs(chance: random.Random, nodes: list[Node], count: int) -> list[G
 
 
 def carry_out_gangs(
-    policy: r.PolicyConfigured, nodes: list[Node], jobs: list[Gang], *, checks: bool = False
+    policy: r.PolicyConfigured,
+    nodes: list[Node],
+    jobs: list[Gang],
+    *,
+    name: str = "cell",
+    checks: bool = False,
 ) -> b.Cell:
     """A workload in the kernel, in the order of `node_planners.starts_of`: a Tick after each
     submission, after all ends of a job, and whenever the kernel wants one.
     """
-    cell = b.Cell(checks=checks)
+    cell = b.Cell(name, checks=checks)
     reports = [
         b.node(f"n{place}", node.cards, island=node.islands[0].bit_count())
         for place, node in enumerate(nodes)
@@ -109,7 +120,7 @@ def carry_out_gangs(
 
 def _submission(job: Gang, now_ns: int) -> r.JobSubmitRequested:
     roles = [
-        b.role(f"r{place}", part.pods, cards=part.cards, same_island=part.same_island)
+        b.role(f"r{place}", part.pods, cards=part.cards, same_island=part.same_island, cpu=part.cpu)
         for place, part in enumerate(job.parts)
     ]
     made = b.submission(str(job.number), *roles, time_ns=now_ns)

@@ -28,7 +28,12 @@ from support.builders import SECOND, Cell, node, policy, queue, role, submission
 K = DecisionKind
 TAKING = ("enqueue", "allocate", "backfill", "reclaim", "preempt", "stale")
 OWN = ("priority", "gang", "conformance", "cooldown", "min_runtime", "pdb")
-SHARES = (("fair_share", "capability", "overcommit"), ("proportion",), ("capacity",), ("fair_quota",))
+SHARES = (
+    ("fair_share", "capability", "overcommit"),
+    ("proportion",),
+    ("capacity",),
+    ("fair_quota",),
+)
 MISHAPS = (
     Reason.NODE_UNREACHABLE,
     Reason.NODE_CORDONED,
@@ -380,7 +385,7 @@ class Hunting:
         for one in self.cell.decisions:
             if one.cause_seq == self.cell.state.cause and one.kind in (K.EVICT, K.NOTICE):
                 let_stay(fork, fork.job_by_key[one.job], one.pod)
-        gone = {key: True for key in claim.victims}
+        gone = dict.fromkeys(claim.victims, True)
         gone.update({(fork.job_by_key[d.job], d.pod, d.attempt): True for d in earlier})
         for seq, kept in groups:
             stay = {(seq, pod.index, pod.attempt): True for pod in kept}
@@ -413,19 +418,18 @@ class Hunting:
         self.seen[placement] = self.cell.state.cause
 
     def _judge_gangs(self) -> None:
-        """Without mishaps a gang has its minimum or nothing."""
+        """Without mishaps a gang that was never told to leave has its minimum or nothing."""
         if self.has_faults:
             return
         for job in self.cell.state.jobs.values():
-            stay = [pod for pod in (job.pods or {}).values() if not is_leaving(pod)]
+            pods = (job.pods or {}).values()
+            is_told = job.attempts is not None or any(is_leaving(pod) for pod in pods)
             done = sum(one.succeeded for one in job.roles)
-            if stay and len(stay) + done < job.shape.min_available:
+            if pods and not is_told and len(pods) + done < job.shape.min_available:
                 self.broken.append(f"{job.request.job} is below its minimum")
 
 
-def bundles(
-    state: State, victims: Iterable[tuple[int, int, int]]
-) -> list[tuple[int, list[Pod]]]:
+def bundles(state: State, victims: Iterable[tuple[int, int, int]]) -> list[tuple[int, list[Pod]]]:
     """What could be given back by itself, with its job: pods one by one where others of it stay,
     else all together.
     """

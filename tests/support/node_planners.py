@@ -19,6 +19,7 @@ class Part(NamedTuple):
     pods: int
     cards: int
     same_island: bool = False
+    cpu: int = 0  # milli-cores; these planners do not look at it
 
 
 class Gang(NamedTuple):
@@ -80,7 +81,7 @@ class Board:
         until_s = from_s + job.limit_s
         left = [self.throughout(node, from_s, until_s) for node in range(len(self.nodes))]
         spots: list[Spot] = []
-        for number, (pods, cards, same_island) in enumerate(job.parts):
+        for number, (pods, cards, same_island, _) in enumerate(job.parts):
             for node in sorted(range(len(left)), key=lambda one: (left[one].bit_count(), one)):
                 islands = self.nodes[node].islands
                 while pods and pods_in(left[node], cards, islands, same_island):

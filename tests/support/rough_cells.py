@@ -13,6 +13,7 @@ from ganger.schemas.enums import (
     QueueState,
     Tri,
 )
+from ganger.streams.kernel.backfill.manners import takes_part
 from ganger.streams.kernel.state import State
 from support import builders as b
 from support.lent_cells import LentHistory, lent_policy
@@ -207,15 +208,25 @@ class RoughHistory(LentHistory):
 
 
 def suspended_beside_room(state: State) -> list[str]:
-    """Jobs all of whose attempts rest although all of them would fit where they are."""
+    """Jobs all of whose attempts rest although all of them would fit where they are, or, if there
+    is one, on any other node.
+    """
     found = []
     for job in state.jobs.values():
         pods = list((job.pods or {}).values())
         if not pods or job.held or any(pod.phase is not Phase.SUSPENDED for pod in pods):
             continue
+        cards = job.shape.shapes[0].cards
         asked: dict[int, int] = {}
         for pod in pods:
-            asked[pod.node] = asked.get(pod.node, 0) + job.shape.shapes[0].cards
-        if all(state.nodes[n].is_open and state.nodes[n].free_count >= asked[n] for n in asked):
+            asked[pod.node] = asked.get(pod.node, 0) + cards
+        is_at_home = all(_has_room(state, node, count) for node, count in asked.items())
+        may_move = len(pods) == 1 and takes_part(state, job)
+        nodes = range(len(state.nodes))
+        if is_at_home or (may_move and any(_has_room(state, node, cards) for node in nodes)):
             found.append(job.request.job)
     return found
+
+
+def _has_room(state: State, node: int, cards: int) -> bool:
+    return state.nodes[node].is_open and state.nodes[node].free_count >= cards

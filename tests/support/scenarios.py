@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial, update_wrapper
+from random import Random
 from typing import Any
 
 from ganger.schemas import records as r
@@ -17,6 +18,7 @@ from support.builders import SECOND, Cell, node, policy, queue, report, role
 from support.chaos import run_seed
 from support.contests import contest
 from support.endings import end_all
+from support.gang_cells import carry_out_gangs, random_gangs, random_nodes, reserving
 from support.quota_scenarios import quota
 
 
@@ -178,6 +180,16 @@ def _evictions(cell: Cell, rules: tuple[Any, ...], search: str) -> Cell:
     return end_all(cell)
 
 
+def booked(reserve: str) -> Cell:
+    """Gangs of several roles on nodes with islands, short of cards; some ask for cpu as well, and
+    several have reservations.
+    """
+    chance = Random(11)
+    nodes = random_nodes(chance)
+    jobs = random_gangs(chance, nodes, 40, odd=True)
+    return carry_out_gangs(reserving(reserve), nodes, jobs, name=f"booked-{reserve}")
+
+
 def mixed() -> Cell:
     """A cluster under faults of every kind."""
     return run_seed(17, 40, check_every=100).cell
@@ -192,6 +204,10 @@ SCENARIOS: dict[str, Callable[[], Cell]] = {
     "queues": queues,
     "shares": shares,
     "mixed": mixed,
+    **{
+        f"booked-{reserve}": update_wrapper(partial(booked, reserve), booked)
+        for reserve in ("all", "3")
+    },
     "evictions": evictions,
     "volcano-evictions": volcano_evictions,
     "quota": quota,

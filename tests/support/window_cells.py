@@ -10,6 +10,8 @@ from ganger.replay.windows import WindowCheck
 from ganger.schemas import records as r
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, FailureKind
+from ganger.streams.kernel.entities import ENDED
+from ganger.streams.kernel.handlers.time import next_wake
 from ganger.streams.kernel.topology import mask_of
 from ganger.streams.presets.loader import load_policy
 from support import builders as b
@@ -69,6 +71,26 @@ class WindowHistory:
                 self._give_back()
         self.see(cell.tick(0))
 
+    def drain(self, most_s: int = 100_000) -> list[str]:
+        """Give back all reservations and let everything end; jobs that never do."""
+        cell = self.cell
+        for name in sorted(self.kept):
+            self._put(r.ReservationRequested(cell.now_ns, "", None, name, "me", (), 0, 0, 0, True))
+        end_ns = cell.now_ns + most_s * b.SECOND
+        self.see(cell.tick(0))
+        while cell.now_ns < end_ns and (self.ends or cell.state.waiting_count):
+            wake_ns = next_wake(cell.state)
+            due_ns = min(self.ends.values(), default=end_ns)
+            if wake_ns is not None and wake_ns <= due_ns:
+                cell.now_ns = max(cell.now_ns, wake_ns)
+            else:
+                cell.now_ns = max(cell.now_ns, due_ns)
+                if self.ends:
+                    self._end()
+            self.see(cell.tick(0))
+        jobs = cell.state.jobs.values()
+        return [job.request.job for job in jobs if job.phase not in ENDED]
+
     def see(self, decisions: list[Decision]) -> None:
         """Carry decisions out, as executors would, and hold them against what is reserved."""
         cell = self.cell
@@ -83,9 +105,7 @@ class WindowHistory:
             elif decision.kind is DecisionKind.EVICT and attempt in self.ends:
                 self.ends[attempt] = cell.now_ns
             elif decision.kind is DecisionKind.SUSPEND and attempt in self.ends:
-                cell.put(
-                    r.PodSuspended(cell.now_ns, "", None, *attempt, 0, cell.now_ns)
-                )
+                cell.put(r.PodSuspended(cell.now_ns, "", None, *attempt, 0, cell.now_ns))
             elif decision.kind is DecisionKind.RESUME and attempt in self.ends:
                 self.ends[attempt] = max(self.ends[attempt], cell.now_ns + b.SECOND)
 
@@ -118,7 +138,9 @@ class WindowHistory:
             shape = {"cpu": 1000}
         elif chance.random() < 0.2:
             shape["cpu"] = 8000
-        replicas = chance.choice((1, 1, 1, 2, 3))
+        cards = shape.get("cards", 0)
+        room = sum(count // cards for count in self.nodes.values()) if cards else 3
+        replicas = min(room, chance.choice((1, 1, 1, 2, 3)))
         least = chance.choice((1, replicas))
         made = b.submission(
             job,

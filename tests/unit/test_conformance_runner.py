@@ -13,7 +13,7 @@ from conformance.report import Report, read_deviations, run
 
 FACTS = Path(__file__).resolve().parents[3] / "shared" / "conformance"
 
-PASSED = {"kai": 249, "kueue": 178, "volcano": 155}
+PASSED = {"kai": 253, "kueue": 178, "volcano": 155}
 """Cases of each file that pass; to be raised with every one that comes to."""
 
 

@@ -136,7 +136,7 @@ def test_why_no_gap_is_given(run_s: int, more: dict[str, object], found: Missed 
     rules = lent_policy(tune={"runtime_least_ns": "400s", "runtime_max_ns": "400s"})
     cell.put(replace(rules, time_ns=cell.now_ns))
     made = b.submission("asks", b.role(cards=1), time_ns=cell.now_ns)
-    cell.put(replace(made, runtime_estimate_ns=run_s * S, **more))  # type: ignore[arg-type]
+    cell.put(replace(made, runtime_estimate_ns=run_s * S, **more))
     cell.tick(0)
     assert missed(cell.state, job_of(cell, "asks")) == found
 

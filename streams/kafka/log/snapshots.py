@@ -271,7 +271,7 @@ class LayeredSnapshots(Closing):
         self._topic_every = topic_every
         self._saving_count = 0
         self._store: Store | None = None
-        self._ask(Snapshots.seqs, [])
+        self._ask(Snapshots.seqs, list[int]())
 
     def save(self, seq: int, data: bytes) -> None:
         """Keep a snapshot on the disk, and each `topic_every` times in the topic.
@@ -396,7 +396,7 @@ class LayeredSnapshots(Closing):
         return published
 
     def _check_not_lost(self) -> None:
-        local = self._ask(Snapshots.seqs, [])
+        local = self._ask(Snapshots.seqs, list[int]())
         known = max(*local, self._topic.newest_seq() or 0, 0)
         end = self._ledger.end()
         if known > end:

@@ -23,6 +23,7 @@ from ganger.streams.kernel.backfill.pool import Pool
 from ganger.streams.kernel.backfill.several import Several, Take
 from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import ClaimEntry, Job, Key, Node, Pod
+from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.jobs.lifecycle import move_job
 from ganger.streams.kernel.jobs.lines import line_up, look_of
 from ganger.streams.kernel.jobs.starts import in_turn, placed
@@ -262,8 +263,7 @@ def _cards(statement: Statement) -> Held:
 def allocate(session: Session, lends: type[Gaps], books: Books) -> None:
     """Start who is first in line, and reserve for those who cannot start.
 
-    `lends`: plans where those in gaps make way; `books`: several jobs are
-    booked on nodes.
+    `lends`: plans where those in gaps make way; `books`: where several jobs are booked on nodes.
     """
     state = session.state
     futures, timing = state.indexes.futures, state.policy.timing
@@ -273,7 +273,7 @@ def allocate(session: Session, lends: type[Gaps], books: Books) -> None:
     is_fitting = state.policy.settings.passes == "fitting"
     lone = session.lone
     if lone is None:
-        if is_fitting and not (state.stirred or waiting.left):
+        if not (state.stirred or waiting.left) and (is_fitting or _rests(state, futures)):
             return
     elif futures.outcome is not None:
         if not (state.stirred or waiting.left) and _offer(session, futures, timing, lone):
@@ -312,6 +312,40 @@ def allocate(session: Session, lends: type[Gaps], books: Books) -> None:
             session.host = Starts(session, futures, windows_of(state))
         session.offer_gaps = planner.scan
     state.stirred = 0
+    if not timing.scans:
+        _rest(session, futures, timing)
+
+
+def _rest(session: Session, futures: Futures, timing: Timing) -> None:
+    """After a pass: if nothing has changed in this cycle nobody can start before something does, or
+    before one of a few moments; until then no cycle need look again.
+    """
+    state = session.state
+    now_ns, bookings_now = state.now_ns, state.bookings.values()
+    if state.dirty or session.started or state.claims or timing.yields is not None:
+        return
+    if state.indexes.windows is not None or timing.order == "slowdown":
+        return  # what time alone brings about there is not foreseen here
+    moments = [booking.start_ns for booking in bookings_now]
+    if futures.ends.releases:
+        moments.append(futures.ends.releases[0][0])
+    if min(moments, default=FOREVER) <= now_ns:
+        return
+    if timing.guard_ns:
+        if not bookings_now:
+            return
+        for booking in bookings_now:
+            moments.append(state.jobs[booking.job].submitted_ns + timing.guard_ns)
+    until_ns = min([at_ns for at_ns in moments if at_ns > now_ns], default=FOREVER)
+    futures.rests = (state.digest, until_ns)
+
+
+def _rests(state: State, futures: Futures) -> bool:
+    """Whether nobody can start yet, as was found by the last pass."""
+    if futures.rests is None or state.dirty or state.indexes.windows is not None:
+        return False
+    digest, until_ns = futures.rests
+    return state.digest == digest and state.now_ns < until_ns
 
 
 def _planner(session: Session, timing: Timing, lends: type[Gaps], books: Books) -> Gaps | Several:
@@ -383,6 +417,10 @@ def scan(session: Session) -> None:
     timing = session.state.policy.timing
     if session.offer_gaps is not None and timing is not None and timing.scans:
         session.offer_gaps()
+        if not session.state.dirty:
+            futures = session.state.indexes.futures
+            assert futures is not None
+            _rest(session, futures, timing)
 
 
 def windows_of(state: State) -> Sequence[Window]:

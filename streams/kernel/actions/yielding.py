@@ -285,8 +285,11 @@ def _move(state: State, job: Job, pods: Sequence[Pod], host: Host) -> None:
 def run(session: Session) -> None:
     """Let them, if allocate has left somebody first in line or anybody is suspended."""
     timing, futures = session.state.policy.timing, session.state.indexes.futures
-    if session.make_way is None or session.host is None or timing is None or futures is None:
-        manners.look_again(session.state, 0)
+    if timing is None or futures is None:
+        return
+    if session.make_way is None or session.host is None:
+        if not (futures.lines or futures.resting):  # else nothing has been looked at
+            manners.look_again(session.state, 0)
         return
     assert timing.yields is not None
     making = Making(session, session.host, futures, timing.yields)

@@ -82,7 +82,8 @@ class CardFit:
         made: dict[tuple[object, int], _Table] = {}
         tables = []
         for node in index.nodes:
-            suits, islands, order = 0, (), None
+            suits, order = 0, None
+            islands: tuple[int, ...] = ()
             if node.kind is not None:
                 islands, order = node.kind.islands, node.kind.order
                 if matches(node.labels, shape.request.selectors):

@@ -307,7 +307,7 @@ class Conservative(Several):
         if not self._left:
             return False
         self._left -= 1
-        held = NodeHeld(state.now_ns, min(state.now_ns + duration_ns, FOREVER), ())
+        held: NodeHeld = NodeHeld(state.now_ns, min(state.now_ns + duration_ns, FOREVER), ())
         places = self._hand.within(job, held, prospect, is_inside)
         if places is None:
             return False

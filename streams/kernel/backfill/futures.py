@@ -90,6 +90,7 @@ class Futures:
         lent_cards: the sum of these.
         guests: the same by way and job.
         stale: rows that have changed since lanes were made of them.
+        rests: nobody can start while the facts (their digest) are these, before that moment.
         planner, starter: kept for the next cycle by module `timed`.
         outcome: of the last pass; none once anything it was made of may have changed.
         resting: suspended attempts, and some that were.
@@ -122,6 +123,7 @@ class Futures:
         "planner",
         "prospect",
         "resting",
+        "rests",
         "stale",
         "starter",
         "touched",
@@ -148,6 +150,7 @@ class Futures:
         self.touched: dict[int, None] = {}
         self.unbooked: dict[Key, tuple[int, int] | None] = {}
         self.outcome: Outcome | None = None
+        self.rests: tuple[int, int] | None = None
         self.planner: object | None = None
         self.starter: object | None = None
         self.tune_ns = -1  # the end of a window that a timer was set for last

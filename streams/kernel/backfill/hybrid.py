@@ -65,10 +65,8 @@ class Hybrid(Several):
         """What is expected of the nodes, with nothing reserved."""
         prospect = self._futures.prospect
         if prospect is not None:
-            prospect.rooms.rollback(0)
-            prospect.rooms.settle()
+            prospect.roll_back()
         prospect, _ = self._prospect()
-        prospect.gains.clear()  # nobody is ever asked whether it can move up
         prospect.rooms.mark()
         return prospect
 
@@ -111,7 +109,7 @@ class Hybrid(Several):
             if job.seq in state.bookings:
                 bookings.give_up(state, job.seq, _NOT_NEEDED)
             return False
-        self._take(prospect, held)
+        prospect.book(job.seq, held, None)
         self._starts[job.seq] = held.start_ns
         self._say(prospect, job, held)
         return False

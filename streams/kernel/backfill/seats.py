@@ -50,15 +50,24 @@ class NodeSeats:
         state, statement = self._state, self._statement
         if is_barred(state, job, places):
             return False
-        claims = not all(_has_cards(state.nodes[one.node], one) for one in places)
-        if claims:
+        claims = False
+        if not self._seat_all(job, places):
+            claims = True
             for holder in self._futures.due(state.now_ns):
                 give_back(statement, holder)
-        if not all(self._seat(job, one) for one in places):
-            statement.discard()
-            return False
+            if not statement.operations or not self._seat_all(job, places):
+                statement.discard()
+                return False
         self._take(job, kind, foreseen, claims, run_ns)
         return True
+
+    def _seat_all(self, job: Job, places: Sequence[ClaimEntry]) -> bool:
+        """Hold places, all or none."""
+        mark = self._statement.checkpoint()
+        if all(self._seat(job, one) for one in places):
+            return True
+        self._statement.rollback(mark)
+        return False
 
     def _seat(self, job: Job, place: ClaimEntry) -> bool:
         """Hold a place, if it is free and the queue may have it."""
@@ -180,27 +189,25 @@ def _shade_rest(
                 start_ns = max(held.start_ns, other.start_ns)
                 changes.setdefault(start_ns, []).append((-1, shapes[place.role]))
                 changes.setdefault(other.until_ns, []).append((1, shapes[place.role]))
-    cpu = memory = slots = 0
-    lows = [0, 0, 0]
+    sums, lows = [0, 0, 0], [0, 0, 0]
     extra: dict[int, int] = {}
     extra_lows: dict[int, int] = {}
     for at_ns in sorted(changes):
         if at_ns >= held.until_ns:
             break
         for sign, shape in changes[at_ns]:
-            cpu += sign * shape.cpu
-            memory += sign * shape.memory
-            slots += sign
-            for place, amount in shape.extra:
-                extra[place] = extra.get(place, 0) + sign * amount
-        lows = [min(low, sum_) for low, sum_ in zip(lows, (cpu, memory, slots), strict=True)]
-        for place, amount in extra.items():
-            extra_lows[place] = min(extra_lows.get(place, 0), amount)
+            for which, amount in enumerate((shape.cpu, shape.memory, 1)):
+                sums[which] += sign * amount
+            for name, amount in shape.extra:
+                extra[name] = extra.get(name, 0) + sign * amount
+        lows = [min(pair) for pair in zip(lows, sums, strict=True)]
+        for name, amount in extra.items():
+            extra_lows[name] = min(extra_lows.get(name, 0), amount)
     node.free_cpu += lows[0]
     node.free_memory += lows[1]
     node.free_slots += lows[2]
     node.free_extra = {
-        place: amount + extra_lows.get(place, 0) for place, amount in node.free_extra.items()
+        name: amount + extra_lows.get(name, 0) for name, amount in node.free_extra.items()
     }
 
 

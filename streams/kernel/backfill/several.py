@@ -152,7 +152,7 @@ class Several:
             if not self._left:
                 return None
             self._left -= 1
-            held = NodeHeld(start_ns, min(start_ns + duration_ns, FOREVER), ())
+            held: NodeHeld = NodeHeld(start_ns, min(start_ns + duration_ns, FOREVER), ())
             found = self._hand.within(job, held, prospect)
             if found is not None:
                 return held._replace(places=found)

@@ -93,6 +93,7 @@ def adopted(state: State, record: PodAdopted) -> None:
     node.unknown = tuple(u for u in node.unknown if u != (record.job, record.pod, record.attempt))
     state.touch(node)
     occupancy.recount(state, node)
+    occupancy.stir(state)
     state.shake(node)
     occupancy.offer(state, node)
     if state.indexes.futures is not None:

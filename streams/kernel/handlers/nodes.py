@@ -139,6 +139,7 @@ def _let_stay(state: State, node: Node) -> None:
 
 def _close(state: State, node: Node) -> None:
     node.is_open = False
+    occupancy.stir(state)
     state.shake(node)
     occupancy.count_barred(state, node)
     state.indexes.nodes.update(node)
@@ -184,6 +185,7 @@ def _report(state: State, report: NodeReport) -> None:
     before = (node.kind, node.labels)
     had = node.capacity
     occupancy.recount(state, node)
+    occupancy.stir(state)
     state.shake(node)
     occupancy.count_in(state, node)
     if any(amount > had.get(place, 0) for place, amount in node.capacity.items()):

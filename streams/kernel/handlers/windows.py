@@ -41,9 +41,9 @@ def reservation_requested(state: State, record: ReservationRequested) -> None:
         if record.cards or record.request is not None:
             found = find_places(state, record)
             if found and isinstance(found[0], Reason):
-                reject(state, found[0], "", found[1], found[2])  # type: ignore[arg-type]
+                reject(state, found[0], "", found[1], found[2])
                 return
-            places = found  # type: ignore[assignment]
+            places = found
         if name in state.reservations:
             drop(state, name)
         state.reservations[name] = record
@@ -127,7 +127,8 @@ def _fault_of_shape(request: PodRequest, pods: int) -> Fault | None:
         return (Reason.VALUE_OUT_OF_RANGE, pods, PODS_MAX)
     if not 0 < request.cards <= CARDS_MAX:
         return (Reason.VALUE_OUT_OF_RANGE, request.cards, CARDS_MAX)
-    for excess in (request.card_milli, request.card_memory_mib, len(request.resources)):
+    shares = request.card_milli, request.card_memory_mib, request.card_count
+    for excess in (*shares, len(request.resources)):
         if excess:
             return (Reason.VALUE_OUT_OF_RANGE, excess, 0)
     for amount in (request.cpu_milli, request.memory_mib, request.min_card_memory_mib):

@@ -220,6 +220,21 @@ class Prospect(Generic[Kind, Spot]):
             self._on_node[entry.node].pop(seq, None)
         return held
 
+    def roll_back(self) -> None:
+        """Forget all bookings, and all that was done to the rooms since they were marked first. For
+        those who book anew each time, and ask nobody whether it can move up.
+        """
+        self.rooms.mark()
+        self.rooms.rollback(0)
+        self.rooms.settle()
+        self.booked.clear()
+        self.starts.clear()
+        self.gangs.clear()
+        self.sizes.clear()
+        self.tried.clear()
+        self._on_node.clear()
+        self.gains.clear()
+
     # ---- gains --------------------------------------------------------------------------------
 
     def _gain(self, place: int, from_ns: int, until_ns: int) -> None:

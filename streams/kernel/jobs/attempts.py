@@ -92,6 +92,7 @@ def end_attempt(state: State, job: Job, pod: Pod, phase: Phase) -> None:
     pod.is_untold = True
     ghosts = state.indexes.ghosts
     if ghosts and ghosts.pop((pod.job, pod.index, pod.attempt), None) is not None:
+        occupancy.stir(state)
         if job.phase in ENDED:
             state.indexes.timers.at(job.ended_ns + ttl_ns(state, job), _JOB_TTL, job.seq)
     else:

@@ -405,7 +405,7 @@ class Waiting:
         alikes = [alike for alike in self._alike.values() if is_fresh(alike.look)]
         groups = [group for alike in alikes for group in alike.groups.values()]
         seqs = [key[-1] for group in groups for key in self._standing(group)]
-        if self.newcomer is not None and self.newcomer.look == FRESH:
+        if self.newcomer is not None and is_fresh(self.newcomer.look):
             seqs.append(self.newcomer.seq)
         return sorted(seqs)
 
@@ -414,7 +414,7 @@ class Waiting:
         alikes = [alike for alike in self._alike.values() if not is_fresh(alike.look)]
         groups = [group for alike in alikes for group in alike.groups.values()]
         seqs = [key[-1] for group in groups for key in self._standing(group)]
-        if self.newcomer is not None and self.newcomer.look != FRESH:
+        if self.newcomer is not None and not is_fresh(self.newcomer.look):
             seqs.append(self.newcomer.seq)
         return sorted(seqs)
 

@@ -10,9 +10,7 @@ from ganger.streams.kernel.nodes.windows import WHOLE, Bars, Window, Windows
 from ganger.streams.kernel.state import State
 
 
-def bars_of(
-    state: State, windows: Windows, job: Job, at_ns: int, left_ns: int = 0
-) -> Bars | None:
+def bars_of(state: State, windows: Windows, job: Job, at_ns: int, left_ns: int = 0) -> Bars | None:
     """What a job must leave alone if it starts then, or goes on and runs for so long yet; none:
     nothing.
     """

@@ -190,9 +190,16 @@ def recount(state: State, node: Node) -> None:
     state.indexes.nodes.update(node)
 
 
+def stir(state: State) -> None:
+    """A node took or takes pods, or has other cards: what admission was told of idle room is old."""
+    state.indexes.idle_left = None
+    state.indexes.gate_grew = True
+
+
 def reopen(state: State, node: Node) -> None:
     """Look again whether the node takes pods, and offer what it has if it does."""
     node.is_open = is_open(node)
+    stir(state)
     state.shake(node)
     state.indexes.nodes.update(node)
     offer(state, node)

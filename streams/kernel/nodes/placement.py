@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.entities import Job, Node
-from ganger.streams.kernel.jobs.gangs import is_leaving, missing, placeable
+from ganger.streams.kernel.jobs.gangs import missing, placeable
 from ganger.streams.kernel.jobs.waiting import FRESH
 from ganger.streams.kernel.nodes.bars import bars_of
 from ganger.streams.kernel.nodes.node_index import most_beside, pick_shared, pods_on
@@ -41,10 +41,6 @@ def place_job(state: State, statement: Statement, job: Job, surplus: bool = True
         if _put_some(state, statement, job, 0, shape.shapes[0], 1):
             return None
         return Refusal(Reason.GANG_BELOW_MINIMUM, 1, 0, 1)
-    if job.look != FRESH:
-        refusal = _comes_apart(job)
-        if refusal is not None:
-            return refusal
     if is_guided(state, job):
         return _place_guided(state, statement, job, surplus)
     needs: Sequence[int]
@@ -80,20 +76,6 @@ def place_job(state: State, statement: Statement, job: Job, surplus: bool = True
     if placed < wanted:
         return _refuse(statement, limit, wanted, placed)
     return None if placed else limit
-
-
-def _comes_apart(job: Job) -> Refusal | None:
-    """A refusal while all its pods leave and too few have left for a start: cards that a part of a
-    gang got back meanwhile would serve nobody.
-    """
-    if not job.pods or not all(is_leaving(pod) for pod in job.pods.values()):
-        return None
-    needs, short = missing(job)
-    pending = [_pending(job, role) for role in range(len(job.roles))]
-    wanted, there = sum(needs) + short, sum(pending)
-    if there < wanted or any(n > most for n, most in zip(needs, pending, strict=True)):
-        return Refusal(Reason.GANG_BELOW_MINIMUM, wanted, min(there, wanted - 1), wanted)
-    return None
 
 
 def _start_ns(state: State, statement: Statement) -> int:

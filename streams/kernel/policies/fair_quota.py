@@ -4,11 +4,13 @@ The quota of a queue is what it is given as deserved, without a bound where noth
 quotas leave goes by priority, then by the queue's over-quota weights, lowered by past use
 (`usage_k_milli`), in whole cards. Children of a queue divide its share.
 
-Queues are served by priority, those that stay within their quota with the next job first, then by
-how much of their share they have. A job may have place made for it while its queue stays within its
-share. A branch may be robbed while it has more than its share, or more than its quota if the
-taker's is within its own; and the taker's branch ends within its share or remains the less
-saturated of the two. Jobs that nobody may evict must fit into quota among their like.
+Queues are served by priority; then those first that have no more than their share, those that stay
+within their quota with the next job, those that have, with that job or else without it, the lesser
+part of what they may come to, and those that may come to less. A job may have place made for it
+while its queue stays within its share. A branch may be robbed while it has more than its share, or
+more than its quota if the taker's is within its own; and the taker's branch ends within its share
+or remains the less saturated of the two. Jobs that nobody may evict must fit into quota among their
+like.
 """
 
 from collections.abc import Mapping
@@ -136,11 +138,26 @@ def _queue_key(state: State, queue: Queue, admits: bool) -> tuple[int, ...]:
     is_asked = queue.given and not queue.children
     head = state.indexes.inqueue.foremost(queue.index) if is_asked else None
     asked = dict(head.shape.min_charges) if head is not None else {}
-    is_over = any(
-        has.get(place, 0) + asked.get(place, 0) > quota for place, quota in queue.given.items()
+    after = {place: amount + asked.get(place, 0) for place, amount in has.items()}
+    is_over = any(after.get(place, 0) > quota for place, quota in queue.given.items())
+    may_have = {place: _allowance(state, queue, place, amount) for place, amount in due.items()}
+    return (
+        -queue.config.priority,
+        int(any(has[place] > amount for place, amount in due.items())),
+        int(is_over),
+        int(any(after[place] and not amount for place, amount in may_have.items())),
+        share_key(share(after, may_have)) if any(may_have.values()) else 0,
+        share_key(share(has, may_have)) if any(may_have.values()) else 0,
+        may_have.get(CARDS, 0),
     )
-    part = share_key(share(has, due)) if any(due.values()) else 0
-    return (-queue.config.priority, 1 if is_over else 0, part)
+
+
+def _allowance(state: State, queue: Queue, place: int, fair: int) -> int:
+    """What a queue may come to: the greater of quota and fair share, within its capability."""
+    limit, quota = queue.capability.get(place), queue.given.get(place)
+    if quota is None:
+        return quota_tree.capacity(state)[place] if limit is None else limit
+    return max(quota, fair) if limit is None else min(limit, max(quota, fair))
 
 
 def _allocatable(

@@ -125,11 +125,9 @@ def _reclaimable(
             may_take[other.index] = all(_fits(level, asked, dues.amounts) for level in own)
         branch = _apart(other, mine)
         if may_take[other.index] and all(
-            [
-                _keeps(level, holds, dues.amounts, left)
-                or (yields and _is_beyond(victim.job, level, holds, dues.amounts))
-                for level in branch
-            ]
+            _keeps(level, holds, dues.amounts, left)
+            or (yields and _is_beyond(victim.job, level, holds, dues.amounts))
+            for level in branch
         ):
             victims.append(victim)
             for level in branch:
@@ -150,7 +148,7 @@ def _spare(state: State, taker: Taker | None, yields: bool) -> dict[int, int] | 
     leaves = [queue for queue in state.queues if not queue.children]
     if yields:
         takers = leaves if taker is None else [state.queues[taker.job.queue]]
-        yields = any([queue.waiting[CARDS] and not allocated(queue, CARDS) for queue in takers])
+        yields = any(queue.waiting[CARDS] and not allocated(queue, CARDS) for queue in takers)
     for queue in leaves:
         has = allocated(queue, CARDS)
         more = has - dues.get(queue.index, {}).get(CARDS, 0) if has else 0
@@ -174,7 +172,7 @@ def _fits(level: Queue, asked: Amounts, dues: dict[int, Amounts]) -> bool:
 def _is_beyond(job: Job, level: Queue, holds: Amounts, dues: dict[int, Amounts]) -> bool:
     """Whether the minimum of a job alone is more than a level of its branch is due."""
     due = dues.get(level.index, {})
-    return any([p in holds and amount > due.get(p, 0) for p, amount in job.shape.min_charges])
+    return any(p in holds and amount > due.get(p, 0) for p, amount in job.shape.min_charges)
 
 
 def _keeps(

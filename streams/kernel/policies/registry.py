@@ -175,7 +175,7 @@ ACTIONS: dict[str, ActionKeys] = {
     "reclaim": _TAKING,
     "enqueue": ActionKeys(choices={"unasked": ("compute", ("compute", "permit"))}),
     "allocate": ActionKeys(
-        counts={"reserve": (0, 0, RESERVE_ALL), "depth": (1000, 1, RESERVE_ALL)},
+        counts={"reserve": (0, 0, RESERVE_ALL), "depth": (100, 1, RESERVE_ALL)},
         choices={
             "beyond": ("go_on", ("go_on", "stop")),
             "surplus": ("at_once", ("at_once", "one_by_one")),

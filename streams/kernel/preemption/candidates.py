@@ -2,8 +2,8 @@
 
 What a job can spare beyond its minimums leaves one by one; the rest of it is one bundle, the whole
 job, since a gang below its minimum is worth nothing. Order of bundles: work in gaps before work in
-turn, lower priority first, spare pods before whole jobs, then those that have not begun or have
-saved what they did, then the latest. None of it changes as time passes.
+turn, lower priority first, spare pods before whole jobs, roles that rules place later, then those
+that have not begun or have saved what they did, then the latest. None of it changes as time passes.
 """
 
 from bisect import bisect_left, insort
@@ -212,7 +212,7 @@ class Pool:
         )
 
     def _bounds(self, taker: Taker | None = None) -> dict[int, int]:
-        """Milli-cards that a taker, or any, may take at most from each other queue; -1: no bound."""
+        """Milli-cards that a taker, or any, may take at most of each other queue; -1: no bound."""
         state = self._state
         rules = state.policy.spare
         bounds = [bound for rule in rules if (bound := rule(state, taker)) is not None]
@@ -290,7 +290,7 @@ class Pool:
         free = [pod for pod in pods if self._may_leave(job, pod)]
         if job.shape.is_single and free:
             return [self._bundle(job, (free[0],), job.shape.min_available > 0)]
-        free.sort(key=lambda pod: (-pod.started_ns, -pod.index))
+        free.sort(key=lambda pod: (*self._role_place(job, pod), -pod.started_ns, -pod.index))
         made = [self._bundle(job, (pod,), False) for pod in surplus(job, free)]
         live = [p for p in (job.pods or {}).values() if not is_leaving(p)]
         if len(free) == len(live) > len(made):
@@ -319,7 +319,18 @@ class Pool:
 
     def _bundle(self, job: Job, pods: tuple[Pod, ...], is_whole: bool) -> Bundle:
         cards = sum([pod.shape.cards_milli for pod in pods])
-        return Bundle(cost(job, pods, is_whole), job, pods, is_whole, cards)
+        key = cost(job, pods, is_whole)
+        if self._policy.task_order:
+            place = max([self._role_place(job, pod) for pod in pods])
+            key = (*key[:3], *place, *key[3:])
+        return Bundle(key, job, pods, is_whole, cards)
+
+    def _role_place(self, job: Job, pod: Pod) -> tuple[int, ...]:
+        """Where rules that order roles place that of a pod: those that come last leave first."""
+        place: tuple[int, ...] = ()
+        for hook in self._policy.task_order:
+            place += hook(self._state, job, pod.index % len(job.roles))
+        return tuple([-part for part in place])
 
 
 def pool_of(state: State, hunt: Hunt) -> Pool:

@@ -132,7 +132,7 @@ def patience(state: State, job: Job) -> tuple[str, int, int] | None:
 
 def _leaving(state: State, claim: Claim) -> list[Victim]:
     """The attempts that leave for a claim and have not left yet."""
-    found = []
+    found: list[Victim] = []
     for seq, index, attempt in claim.victims:
         job = state.jobs.get(seq)
         pod = job.pods.get(index) if job is not None and job.pods else None

@@ -9,13 +9,14 @@ from time import monotonic
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from ganger.services.client import JobSpec
 from ganger.services.client import Producer as Client
 from ganger.streams.kafka.cluster.admin import create
 from ganger.streams.kafka.cluster.cells import find_cell
 from ganger.streams.kafka.cluster.settings import KafkaSettings
-from ganger.streams.kafka.cluster.topics import LEDGER
+from ganger.streams.kafka.cluster.topics import LEDGER, TOPICS
 from ganger.streams.kafka.log.ledger import KafkaStreams
 from ganger.streams.payloads import read_record
 from support.kafka import KafkaCluster
@@ -99,6 +100,35 @@ def test_a_cell_that_cannot_be_read_is_refused_and_another_goes_on(
         fleet.until("j2 ends", lambda: finished(settings, "good") == ["j1", "j2"], PATIENCE_S)
         assert "event=cell_refused cell=bad seq=" in worker.log()
         assert worker.crashes == []
+        fleet.stop_workers()
+
+
+def test_a_kafka_that_is_made_anew_begins_anew(
+    kafka_cluster: Callable[..., KafkaCluster], tmp_path: Path
+) -> None:
+    settings = KafkaSettings(kafka_cluster().bootstrap)
+    with running(settings, tmp_path, ["north"]) as fleet:
+        fleet.simulate("north")
+        submit(settings, "north", "j1")
+        fleet.until("j1 ends", lambda: finished(settings, "north") == ["j1"], PATIENCE_S)
+        worker = fleet.workers["w1"]
+        assert worker.stop() == 0
+        assert fleet.nodes["north"].stop() == 0
+        admin = AdminClient(settings.client())
+        for deleted in admin.delete_topics(list(TOPICS)).values():
+            deleted.result(PATIENCE_S)
+        fleet.until(
+            "they are gone",
+            lambda: not TOPICS.keys() & admin.list_topics(timeout=10).topics.keys(),
+            PATIENCE_S,
+        )
+    with running(settings, tmp_path, ["north"]) as fleet:  # on the same folder
+        fleet.simulate("north")
+        submit(settings, "north", "j2")
+        fleet.until("j2 ends", lambda: finished(settings, "north") == ["j2"], PATIENCE_S)
+        worker = fleet.workers["w1"]
+        assert worker.crashes == []
+        assert "event=data_deleted" in worker.log()
         fleet.stop_workers()
 
 

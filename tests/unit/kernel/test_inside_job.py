@@ -144,12 +144,10 @@ def test_evictions_inside_jobs_come_to_rest() -> None:
 def case(**facts: Any) -> dict[str, Any]:
     """One node with room for three tasks: two of low priority run, two of high priority wait."""
     request = {"cpu_m": 1000, "memory": 10}
-    tasks = [
-        {"name": f"low{n}", "request": request, "phase": "running", "node": "n1", "priority": 1}
-        for n in (1, 2)
-    ] + [
-        {"name": f"high{n}", "request": request, "phase": "pending", "priority": 100} for n in (1, 2)
-    ]
+    low = {"request": request, "phase": "running", "node": "n1", "priority": 1}
+    high = {"request": request, "phase": "pending", "priority": 100}
+    tasks = [{"name": f"low{n}", **low} for n in (1, 2)]
+    tasks += [{"name": f"high{n}", **high} for n in (1, 2)]
     gang = {"plugin": "gang", "hooks": ["job_pipelined", "preemptable"]}
     ranks = {"plugin": "priority", "hooks": ["job_starving", "preemptable", "task_order"]}
     job = {"name": "j1", "queue": "q1", "phase": "inqueue", "min_member": 1, "priority": 0}

@@ -162,6 +162,15 @@ def test_suspended_when_its_cards_complete_what_the_first_needs_and_not_before()
     assert phase_of(cell, "gap") is Phase.SUCCEEDED
 
 
+def test_all_pods_of_a_job_make_way_together_each_a_candidate() -> None:
+    cell = waiting()
+    cell.ask("gap", 1, 5000, pods=2, communication=Communication.LOW, **STOPS)
+    assert started(cell.go()) == ["gap"]
+    cell.succeeded("long")
+    orders = [d for d in cell.go() if d.kind is DecisionKind.SUSPEND]
+    assert [(d.pod, d.order, d.considered) for d in orders] == [(0, 1, 2), (1, 2, 2)]
+
+
 def test_what_is_given_away_stays_the_firsts() -> None:
     """Nobody else takes the cards that were freed for it, and its reservation never moves later."""
     cell = waiting(8)

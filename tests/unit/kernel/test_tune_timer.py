@@ -26,7 +26,3 @@ def test_a_window_ends_at_its_time_while_anybody_waits() -> None:
             cell.now_ns = wake_ns
             cell.tick(0)
         assert tuning.window_of(cell.state).begin_ns == due
-    cell.cancel("waits")
-    cell.tick(0)
-    wake_ns = next_wake(cell.state)
-    assert wake_ns is None or wake_ns > begun + 4 * HOUR

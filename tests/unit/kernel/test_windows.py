@@ -66,7 +66,7 @@ def starts(cell: Cell, after_s: int = 0) -> list[str]:
 # ---- before it begins ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("preset", (*UNTIMED, *TIMED))
+@pytest.mark.parametrize("preset", [*UNTIMED, *TIMED])
 @pytest.mark.parametrize("whole", [True, False], ids=["nodes", "cards"])
 def test_who_would_run_into_it_does_not_start_there(preset: str, whole: bool) -> None:
     cell = Cell().start(node("n"), rules=rules(preset))
@@ -91,7 +91,7 @@ def test_who_would_run_into_it_does_not_start_there(preset: str, whole: bool) ->
     assert {"unknown", "long"} <= set(rest)
 
 
-@pytest.mark.parametrize("preset", (*UNTIMED, *TIMED))
+@pytest.mark.parametrize("preset", [*UNTIMED, *TIMED])
 def test_a_window_far_ahead_leaves_cards_usable_until_then(preset: str) -> None:
     cell = Cell().start(node("n0", 4), node("n1", 4), rules=rules(preset))
     keep(cell, "n0", "n1", after_s=1000, until_s=2000, is_maintenance=True)
@@ -100,7 +100,7 @@ def test_a_window_far_ahead_leaves_cards_usable_until_then(preset: str) -> None:
     assert len(starts(cell)) == 8
 
 
-@pytest.mark.parametrize("preset", (*UNTIMED, "hpc-easy", "hpc-conservative"))
+@pytest.mark.parametrize("preset", [*UNTIMED, "hpc-easy", "hpc-conservative"])
 def test_others_use_the_cards_and_nodes_that_it_leaves(preset: str) -> None:
     cell = Cell().start(node("n0"), node("n1"), rules=rules(preset))
     kept = kept_cards(keep(cell, "n0", after_s=10, until_s=100, cards=6))
@@ -127,7 +127,7 @@ def test_alike_but_for_their_estimates_and_owners_jobs_are_asked_apart() -> None
 # ---- who may use it ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("preset", (*UNTIMED, *TIMED))
+@pytest.mark.parametrize("preset", [*UNTIMED, *TIMED])
 @pytest.mark.parametrize(
     ("listed", "owner"),
     [
@@ -221,7 +221,12 @@ def test_what_a_shape_asks_beside_cards_is_kept_too() -> None:
         ({"request": request(milli=500), "pods": 1}, Reason.VALUE_OUT_OF_RANGE, 0, 1 << 20),
         ({"request": request(1), "pods": 1, "cards": 3}, Reason.VALUE_OUT_OF_RANGE, 3, 0),
         ({"request": request(1), "pods": 1, "nodes": ("n",)}, Reason.VALUE_OUT_OF_RANGE, 1, 0),
-        ({"request": request(1, resources=(("x", 1),)), "pods": 1}, Reason.VALUE_OUT_OF_RANGE, 1, 0),
+        (
+            {"request": request(1, resources=(("x", 1),)), "pods": 1},
+            Reason.VALUE_OUT_OF_RANGE,
+            1,
+            0,
+        ),
         ({"nodes": ("n",), "pods": 1}, Reason.VALUE_OUT_OF_RANGE, 1, 0),
     ],
 )
@@ -360,3 +365,31 @@ def test_bookings_of_others_stay_where_they_are_when_a_window_comes_that_they_do
     keep(cell, name="w", cancelled=True)
     starts(cell)
     assert booked(cell) == {"b": 10, "c": 20, "d": 30, "e": 20, "long": 40}
+
+
+def test_who_never_fits_or_asks_for_more_than_cards_moves_nobody_back() -> None:
+    cell = Cell().start(node("n"), rules=rules("hpc-conservative"))
+    submit(cell, "a", 8, 10)
+    assert starts(cell) == ["a"]
+    for job, cards in (("b", 8), ("c", 4), ("d", 8)):
+        submit(cell, job, cards, 10)
+    starts(cell)
+    promised = {"b": 10, "c": 20, "d": 30}
+    assert booked(cell) == promised
+    submit(cell, "huge", 9, 10)
+    starts(cell)
+    assert booked(cell) == promised
+    submit(cell, "odd", 2, 10, asks={"cpu": 1000})  # counts of cards decide no more
+    starts(cell)
+    assert booked(cell) == {**promised, "odd": 20}
+    submit(cell, "e", 2, 10)
+    starts(cell)
+    assert booked(cell) == {**promised, "odd": 20, "e": 20}
+    keep(cell, "n", after_s=45, until_s=60)
+    starts(cell)
+    assert booked(cell) == {**promised, "odd": 20, "e": 20}
+    cell.cancel("odd")
+    cell.cancel("huge")
+    keep(cell, name="w", cancelled=True)
+    starts(cell)
+    assert booked(cell) == {**promised, "e": 20}
