@@ -382,8 +382,7 @@ class CellFacts:
     def is_reserved(self, node: str) -> bool:
         """Whether a node is kept now or later: no job here says how long it runs."""
         return any(
-            node in one.nodes and self.clock_ns < one.to_ns
-            for one in self.reservations.values()
+            node in one.nodes and self.clock_ns < one.to_ns for one in self.reservations.values()
         )
 
     def is_open(self, name: str) -> bool:

@@ -23,6 +23,25 @@ USERS = ("u", "v", "w")
 TENANTS = ("", "t", "s")
 
 
+def policy_of(preset: str) -> r.PolicyConfigured:
+    """A preset, or `hybrid`: `hpc-easy` with three reservations."""
+    if preset != "hybrid":
+        return load_policy(preset)
+    easy = load_policy("hpc-easy")
+    actions = [
+        replace(one, arguments=tuple(_with(one.arguments, "reserve", "3")))
+        if one.action == "allocate"
+        else one
+        for one in easy.actions
+    ]
+    return replace(easy, actions=tuple(actions))
+
+
+def _with(arguments: tuple[r.Argument, ...], key: str, value: str) -> list[r.Argument]:
+    """Arguments with one of them set."""
+    return [one for one in arguments if one.key != key] + [r.Argument(key, value)]
+
+
 class WindowHistory:
     """A cell, whoever runs on it, what was reserved, and chance.
 
@@ -46,7 +65,7 @@ class WindowHistory:
         self._number = 0
         queues = [b.queue(name, parent="p" if name[:2] == "p." else "") for name in QUEUES]
         named = [b.node(name, cards) for name, cards in self.nodes.items()]
-        rules = replace(load_policy(preset), time_ns=b.GENESIS)
+        rules = replace(policy_of(preset), time_ns=b.GENESIS)
         self.cell.start(*queues, *named, rules=rules)
         self.see(self.cell.tick(0))
 

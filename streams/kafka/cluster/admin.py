@@ -28,7 +28,7 @@ from ganger.streams.kafka.cluster.topics import (
     topic_configs,
 )
 
-_SETTLE_SECONDS = 20.0
+_SETTLE_SECONDS = 60.0  # for a broker that shares its core with much else
 _URL_SAFE = str.maketrans("+/", "-_")
 
 

@@ -18,6 +18,14 @@ CONNECT_SECONDS = 6.0
 ANSWER_SECONDS = 10.0
 """How long a request may wait for its answer before the broker counts as unreachable."""
 
+_COORDINATOR_MOVES = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError._WAIT_COORD,
+)
+"""Said of a group while another broker takes it over."""
+
 _UNREACHABLE = frozenset(
     (
         KafkaError._TRANSPORT,
@@ -37,6 +45,7 @@ _UNREACHABLE = frozenset(
         KafkaError._UNKNOWN_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
+        *_COORDINATOR_MOVES,
     )
 )
 
@@ -50,6 +59,7 @@ _PASSING = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError._DESTROY_BROKER,
+        *_COORDINATOR_MOVES,
         KafkaError._NOENT,  # "no leaders found", of requests about several partitions
     )
 )
@@ -63,7 +73,9 @@ _log.propagate = False
 
 
 def is_passing(error: KafkaError) -> bool:
-    """Whether an error is what a partition says while it is made, or its leader changes."""
+    """Whether an error is what a partition says while it is made, or its leader changes, or a group
+    while its coordinator does.
+    """
     return error.code() in _PASSING
 
 

@@ -154,15 +154,19 @@ class Conservative(Several):
         """Book those whose cards somebody else holds; give up where there is no start."""
         state, futures = self._state, self._futures
         for seq in displaced:
-            booking = state.bookings.get(seq)
-            if booking is None:
-                continue
-            job = state.jobs[seq]
-            duration_ns = _duration_ns(held_of(booking))
+            job, booking = state.jobs.get(seq), state.bookings.get(seq)
+            if job is None or job.key is None:
+                continue  # it waits no more
+            if booking is not None:
+                duration_ns = _duration_ns(held_of(booking))
+            else:  # booked in this very pass, and not said yet
+                duration_ns = estimates.of_run(state, job).ns or FOREVER
             held = self._find(prospect, job, duration_ns, state.now_ns)
             if held is None:
+                changed.pop(seq, None)
                 futures.unbooked[_key(job)] = (prospect.gain_count(), futures.lessons)
-                bookings.give_up(state, seq, _NOT_NEEDED)
+                if booking is not None:
+                    bookings.give_up(state, seq, _NOT_NEEDED)
             else:
                 prospect.book(seq, held, gang_of(state, state.jobs[seq]))
                 changed[seq] = None
@@ -264,7 +268,9 @@ class Conservative(Several):
         key = _key(job)
         kind, told = self._told(job, held)
         run_ns = 0 if held.until_ns >= FOREVER else held.until_ns - held.start_ns
-        if self._hand.start_at(job, held.places, kind, told, run_ns):
+        gang = gang_of(state, job)
+        is_same = gang is None or sum(count for _, count in gang) == len(held.places)
+        if is_same and self._hand.start_at(job, held.places, kind, told, run_ns):
             bases = self._bases([entry.node for entry in held.places])
             self._book_again(prospect, prospect.met(seq, state.now_ns, bases), changed)
             return

@@ -359,7 +359,9 @@ def ended(state: State, futures: Futures, job: Job, pod: Pod, has_succeeded: boo
     found = futures.forget((pod.job, pod.index, pod.attempt))
     if futures.prospect is not None:
         futures.touched[pod.node] = None
-    if futures.book is not None and found is not None:
+    if pod.card_milli:
+        futures.book = None  # it counts whole cards: what a share leaves is counted anew
+    elif futures.book is not None and found is not None:
         futures.book.release(pod.mask.bit_count(), state.now_ns, found[0])
     if has_succeeded and not job.pods and learns(state) and not is_pending(job):
         ran_ns = state.now_ns - (pod.started_ns or pod.allocated_ns)

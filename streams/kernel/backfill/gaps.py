@@ -8,8 +8,8 @@ What departs from it: for a job that asks for cards alone the start is found by 
 (`horizon.gather`), and what a job beside it leaves is read from the plan, which is made anew only
 where it takes what the plan holds.
 
-There is one reservation here, however many the policy gives: several are kept only where counts
-decide (module `pool`).
+There is one reservation here. Where the policy gives several they are planned by counting (module
+`pool`) or card by card (`several`); but where those in gaps make way (`lent`) there is one.
 """
 
 from collections.abc import Iterator, Sequence

@@ -19,6 +19,7 @@ from ganger.streams.kernel.horizon.bench import Verdict
 from ganger.streams.kernel.horizon.easy import Candidate
 from ganger.streams.kernel.horizon.orders import ORDERS, Ask
 from ganger.streams.kernel.horizon.steps import FOREVER
+from ganger.streams.kernel.nodes.bars import may_go_inside
 from ganger.streams.kernel.queues.capacity import never_fits
 from ganger.streams.kernel.resources import CARD_MILLI
 from ganger.streams.kernel.session import Turns
@@ -94,6 +95,8 @@ class Hybrid(Several):
         """Start a job or reserve for it; whether it started."""
         state = self._state
         run_ns = self._run_ns(job)
+        if self._start_inside(prospect, job, run_ns, _ALLOCATE, self._told(job)):
+            return True
         if not is_bookable(job):
             return self._start(prospect, job, run_ns, _ALLOCATE, self._told(job))
         if never_fits(state, job.shape) is not None:
@@ -135,11 +138,37 @@ class Hybrid(Several):
         told: Foreseen,
     ) -> bool:
         """Start a job if it fits now beside all that is reserved; whether it did."""
+        if self._start_inside(prospect, job, run_ns, kind, told):
+            return True
         now_ns = self._state.now_ns
         held = self._find(prospect, job, run_ns, now_ns, now_ns + 1)
         if held is None or not self._hand.start_at(job, held.places, kind, told, 0):
             return False
         self._take(prospect, held)
+        return True
+
+    def _start_inside(
+        self,
+        prospect: NodeProspect,
+        job: Job,
+        run_ns: int,
+        kind: DecisionKind,
+        told: Foreseen,
+    ) -> bool:
+        """Start a job for which cards are kept by request, there or elsewhere; whether it did."""
+        state = self._state
+        if not (self._left and may_go_inside(state, job)):
+            return False
+        self._left -= 1
+        held: NodeHeld = NodeHeld(state.now_ns, min(state.now_ns + run_ns, FOREVER), ())
+        places = self._hand.within(job, held, prospect, is_inside=True)
+        if places is None or not self._hand.start_at(job, places, kind, told, 0):
+            return False
+        for place in places:
+            steps = prospect.rooms.nodes[place.node]
+            for from_ns, until_ns, mask in list(steps.segments(held.start_ns, held.until_ns)):
+                if mask & place.mask and not place.card_milli:
+                    prospect.rooms.take(place.node, from_ns, until_ns, mask & place.mask)
         return True
 
     # ---- in gaps --------------------------------------------------------------------------------
@@ -196,7 +225,7 @@ class Hybrid(Several):
             return Verdict.SKIPPED if is_safe else Verdict.TOO_LONG
         if judged_ns >= FOREVER and len(self._starts) < len(self._heads):
             return Verdict.SKIPPED  # some head is not expected to start: nothing is held for it
-        gang = gang_of(state, job)
+        gang = None if may_go_inside(state, job) else gang_of(state, job)
         if gang is not None and not prospect.rooms.may_start(gang, 1, now_ns, now_ns + 1):
             return Verdict.FULL
         estimate = estimates.judged(state, job, judged_ns if judged_ns < FOREVER else 0, lane)

@@ -102,9 +102,11 @@ class Lent(Gaps):
         """Start a job; spot work has no turn but is in a gap whenever it runs."""
         if not manners.manner(self._state, job) & SPOT:
             return super()._start_in_turn(job)
-        refusal = self._hand.place(job, estimates.of_run(self._state, job).ns or FOREVER)
+        run_ns = estimates.of_run(self._state, job).ns
+        refusal = self._hand.place(job, run_ns or FOREVER)
         if refusal is None:
-            self._take(job, _SPOT_FILL, self._hand.held(), 0, 0, FOREVER, None)
+            judged_ns = run_ns if self._windows else 0  # else it may run for as long as it likes
+            self._take(job, _SPOT_FILL, self._hand.held(), judged_ns, 0, FOREVER, None)
         return refusal
 
     def _reserve(self, job: Job) -> None:

@@ -191,7 +191,7 @@ def recount(state: State, node: Node) -> None:
 
 
 def stir(state: State) -> None:
-    """A node took or takes pods, or has other cards: what admission was told of idle room is old."""
+    """A node took or takes pods, or has other cards: what admission knew of idle room is old."""
     state.indexes.idle_left = None
     state.indexes.gate_grew = True
 

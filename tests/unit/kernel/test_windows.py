@@ -14,16 +14,16 @@ from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.explain import explain
 from ganger.streams.kernel.handlers.time import next_wake
 from ganger.streams.kernel.topology import mask_of
-from ganger.streams.presets.loader import load_policy
 from support.builders import SECOND, Cell, node, policy, queue, request, role, submission
 from support.decision_lines import places, said
+from support.window_cells import policy_of
 
 UNTIMED = ("default", "spread", "volcano", "kueue")
-TIMED = ("hpc-easy", "hpc-conservative", "hpc-fcfs", "hpc-predict", "xirang")
+TIMED = ("hpc-easy", "hpc-conservative", "hpc-fcfs", "hpc-predict", "hybrid", "xirang")
 
 
 def rules(preset: str) -> r.PolicyConfigured:
-    return replace(load_policy(preset), time_ns=1_000 * SECOND)
+    return replace(policy_of(preset), time_ns=1_000 * SECOND)
 
 
 def submit(cell: Cell, job: str, cards: int = 1, run_s: int = 0, **more: Any) -> None:
