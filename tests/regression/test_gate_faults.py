@@ -74,7 +74,8 @@ def test_54_a_job_that_another_rule_refuses_books_nothing(refuser: str) -> None:
 @pytest.mark.parametrize("rules", GATES)
 def test_55_nobody_waits_at_the_gate_of_a_queue_that_has_room(rules: tuple[object, ...]) -> None:
     """Room that jobs leave without having started, in whatever way, is there again at once."""
-    made = policy("priority", "gang", *rules, "pack", actions=("enqueue", "allocate"))  # type: ignore[arg-type]
+    actions = ("enqueue", "allocate")
+    made = policy("priority", "gang", *rules, "pack", actions=actions)  # type: ignore[arg-type]
     mine = queue("q", capability={"cards_milli": 4000}, deserved={"cards_milli": 4000})
     cell = Cell().start(mine, node("n1", 2), node("n2", 2), rules=made)
     for way in ("cancel", "hold", "scale", "drain"):

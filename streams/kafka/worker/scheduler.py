@@ -109,6 +109,7 @@ class Scheduler(Thread):
         self._suspended_ns = 0
         self._heap_ns = self._gauges_ns = monotonic_ns()
         self._is_stopping = False
+        self._is_restoring = False
         self._progress: dict[int, int] = {}
 
     # ---- words of other threads ------------------------------------------------------------------
@@ -132,8 +133,10 @@ class Scheduler(Thread):
         self._words.put(self._finish)
 
     def progress(self) -> dict[int, int]:
-        """Next seq of each cell that is run, by partition."""
-        return self._progress.copy()
+        """Next seq of each cell that is run, by partition; of none while a cell is restored, which
+        may take long. The others stand still meanwhile, and the pulse says that it gets on.
+        """
+        return {} if self._is_restoring else self._progress.copy()
 
     # ---- the thread ------------------------------------------------------------------------------
 
@@ -206,6 +209,13 @@ class Scheduler(Thread):
                 return
 
     def _restore(self, placement: Placement) -> None:
+        self._is_restoring = True
+        try:
+            self._take_over(placement)
+        finally:
+            self._is_restoring = False
+
+    def _take_over(self, placement: Placement) -> None:
         begin_ns = monotonic_ns()
         runner = CellRunner(
             placement.cell, self._open_ports(placement), self._worker, self._silence_ns

@@ -31,6 +31,7 @@ class Site:
         self.outlet = FakeOutlet()
         self.followed: dict[int, int] = {}
         self.restores: list[int] = []
+        self.progress_then: list[dict[int, int]] = []  # that others see while a cell is restored
         self.closed: list[int] = []
         self.adopted: dict[int, Intake] = {}
         self.orphaned: list[tuple[int, bool]] = []
@@ -52,6 +53,7 @@ class Site:
     def _ports(self, placement: Placement) -> CellPorts:
         p = placement.partition
         self.restores.append(p)
+        self.progress_then.append(self.scheduler.progress())
         close: Callable[[], None] = lambda: self.closed.append(p)  # noqa: E731
         return CellPorts(
             p,
@@ -109,6 +111,17 @@ def test_cells_that_are_given_are_restored_claimed_and_run() -> None:
     assert site.scheduler.progress() == ends
     ticks = [record for record in site.outlet.records() if isinstance(record, r.Tick)]
     assert len(ticks) >= 2
+
+
+def test_nobody_is_blamed_for_what_waits_while_a_cell_is_restored() -> None:
+    site = Site()
+    site.scheduler.own([0])
+    site.turn()
+    site.scheduler.own([0, 1])
+    site.turn()
+    assert site.restores == [0, 1]
+    assert site.progress_then == [{}, {}]
+    assert sorted(site.scheduler.progress()) == [0, 1]
 
 
 def test_a_cell_that_comes_back_in_a_rebalance_is_not_restored_anew() -> None:
