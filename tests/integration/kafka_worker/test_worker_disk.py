@@ -38,6 +38,7 @@ def test_a_full_disk_ends_a_worker_that_stays_away_until_there_is_room(
         assert "MiB free and a worker needs 64 MiB" in refusal
         assert "Traceback" not in refusal
         (data / "filler").unlink()
+        jobs |= submit(settings, 20, first=220)  # those before may be over already
         fleet.until("they end", lambda: set(finished(settings, "north")) == jobs, PATIENCE_S)
         end(fleet)
 
