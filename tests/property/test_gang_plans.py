@@ -1,16 +1,12 @@
 """Several reservations on several nodes, against looking at each card in each second."""
 
 import random
-from hashlib import sha256
 
 import pytest
 
 from ganger.replay.promises import PromiseCheck
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
-from ganger.streams.kernel import snapshot
-from ganger.streams.kernel.state import State
-from ganger.streams.kernel.step import step
 from support.gang_cells import (
     STARTS,
     carry_out_gangs,
@@ -20,7 +16,7 @@ from support.gang_cells import (
     stays,
 )
 from support.node_planners import Conservative, Hybrid, Stay, starts_of
-from support.timed_cells import TimedHistory
+from support.timed_cells import TimedHistory, follow_restored
 
 JOBS = 45
 SEEDS = range(12)
@@ -109,16 +105,5 @@ def test_who_goes_on_from_a_snapshot_decides_the_same(
     """What is kept from pass to pass, to ask less, changes no decision."""
     policy = reserving(reserve, depth=depth)
     history = TimedHistory(policy, 5, (4, 4, 2), overruns=overruns)
-    chance = random.Random(1)
-    other = State("cell", sha256(b"cell").digest())
-    seen = 0
-    for _ in range(60):
-        history.step()
-        records = history.cell.records
-        for record in records[seen:]:
-            step(other, other.next_seq, record)
-            if chance.random() < 0.2:
-                other = snapshot.decode(snapshot.encode(other))
-        seen = len(records)
-        assert other.chain == history.cell.state.chain
+    follow_restored(history, steps=60, seed=1)
     assert any(decision.kind is DecisionKind.RESERVE for decision in history.cell.decisions)

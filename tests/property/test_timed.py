@@ -1,16 +1,10 @@
 """Planning with run times in the kernel: what holds in every history, against plainer programs."""
 
-import random
-from hashlib import sha256
-
 import pytest
 
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Estimates
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel import snapshot
-from ganger.streams.kernel.state import State
-from ganger.streams.kernel.step import step
 from support import builders as b
 from support.archive import Job, Machine
 from support.planners import PLANNERS, Predicting
@@ -19,6 +13,7 @@ from support.timed_cells import (
     TimedHistory,
     Work,
     carry_out,
+    follow_restored,
     random_work,
     timed_policy,
     waits_s,
@@ -37,18 +32,7 @@ def test_who_goes_on_from_a_snapshot_decides_the_same(
 ) -> None:
     """The invariants hold after every record, and a snapshot may be taken after any."""
     history = TimedHistory(timed_policy(preset), 7, nodes, overruns=overruns)
-    chance = random.Random(3)
-    other = State("cell", sha256(b"cell").digest())
-    seen = 0
-    for _ in range(STEPS):
-        history.step()
-        records = history.cell.records
-        for record in records[seen:]:
-            step(other, other.next_seq, record)
-            if chance.random() < 0.2:
-                other = snapshot.decode(snapshot.encode(other))
-        seen = len(records)
-        assert other.chain == history.cell.state.chain
+    follow_restored(history, steps=STEPS, seed=3)
     assert any(d.kind in STARTS for d in history.cell.decisions)
 
 

@@ -5,6 +5,7 @@ ends fall together often.
 """
 
 import random
+from hashlib import sha256
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -13,6 +14,9 @@ from msgspec.structs import replace
 from ganger.schemas import records as r
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import BackfillPreference, DecisionKind, FailureKind
+from ganger.streams.kernel import snapshot
+from ganger.streams.kernel.state import State
+from ganger.streams.kernel.step import step
 from ganger.streams.presets.loader import load_policy
 from support import builders as b
 
@@ -132,6 +136,24 @@ class TimedHistory:
             cell.put(chance.choice((_cordon, _uncordon))(cell.now_ns))
         else:
             cell.update(job, held=what == "hold")
+
+
+def follow_restored(history: TimedHistory, steps: int, seed: int) -> None:
+    """Drive a history beside a state that takes its records and is restored from its own snapshot
+    after some of them; asserts that both decide the same.
+    """
+    chance = random.Random(seed)
+    other = State("cell", sha256(b"cell").digest())
+    seen = 0
+    for _ in range(steps):
+        history.step()
+        records = history.cell.records
+        for record in records[seen:]:
+            step(other, other.next_seq, record)
+            if chance.random() < 0.2:
+                other = snapshot.decode(snapshot.encode(other))
+        seen = len(records)
+        assert other.chain == history.cell.state.chain
 
 
 def _cordon(now_ns: int) -> r.Record:

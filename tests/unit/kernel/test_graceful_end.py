@@ -15,6 +15,7 @@ from ganger.streams.kernel.step import next_wake
 from support.builders import SECOND, Cell, node, policy, role, submission
 from support.decision_lines import job_of
 from support.lent_cells import lent_policy
+from support.taking import start
 
 K = DecisionKind
 RULES = ("priority", "gang", "fair_share", "conformance", "capability", "pack")
@@ -28,15 +29,6 @@ def cell_of(**settings: str) -> Cell:
 
 def put(cell: Cell, job: str, *roles: r.Role, priority: int = 0, **facts: Any) -> None:
     cell.put(replace(submission(job, *roles, priority=priority, time_ns=cell.now_ns), **facts))
-
-
-def start(cell: Cell) -> list[Decision]:
-    """A cycle; what it places runs."""
-    said = cell.tick()
-    for one in said:
-        if one.kind in (K.ALLOCATE, K.BACKFILL):
-            cell.started(one.job, one.pod, one.attempt)
-    return said
 
 
 def told(cell: Cell, said: list[Decision]) -> list[tuple[str, str, int]]:

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from conformance import cycles
 from conformance.cases import Mismatch
 from ganger.schemas import records as r
-from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase, Tri
 from ganger.schemas.reasons import Reason
 from support.builders import Cell, node, policy, role
 from support.decision_lines import job_of
+from support.taking import evicted, start
 from support.world import World
 
 K = DecisionKind
@@ -44,19 +44,6 @@ def full(*low: r.Role, heads: int = 2, search: str = "node", **facts: Any) -> Ce
     assert sum(one.live for one in job_of(cell, "j").roles) == 4
     cell.update("j", scale=[("head", heads, 0)])
     return cell
-
-
-def start(cell: Cell) -> list[Decision]:
-    """A cycle; what it places runs."""
-    said = cell.tick()
-    for one in said:
-        if one.kind is K.ALLOCATE:
-            cell.started(one.job, one.pod, one.attempt)
-    return said
-
-
-def evicted(said: list[Decision]) -> list[tuple[str, int]]:
-    return [(one.job, one.pod) for one in said if one.kind is K.EVICT]
 
 
 def test_a_pod_takes_from_a_later_role_of_its_job() -> None:

@@ -4,7 +4,6 @@ import pytest
 from msgspec.structs import replace
 
 from ganger.schemas import records as r
-from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Phase, Tier, Tri
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import snapshot
@@ -14,6 +13,7 @@ from ganger.streams.kernel.preemption.taking import why_not
 from ganger.streams.kernel.step import next_wake
 from support.builders import SECOND, Cell, node, policy, queue, role, submission
 from support.decision_lines import job_of
+from support.taking import evicted, start
 
 K = DecisionKind
 RULES = ("priority", "gang", "fair_share", "conformance", "pdb", "capability", "pack")
@@ -34,20 +34,6 @@ def put(
     """Submit a job with rarely used fields."""
     made = submission(job, *roles, queue=queue_, priority=priority, time_ns=cell.now_ns)
     cell.put(replace(made, **facts))
-
-
-def start(cell: Cell) -> list[Decision]:
-    """A cycle; what it places runs."""
-    said = cell.tick()
-    for one in said:
-        if one.kind is K.ALLOCATE:
-            cell.started(one.job, one.pod, one.attempt)
-    return said
-
-
-def evicted(said: list[Decision]) -> list[tuple[str, int]]:
-    """Whom, by pod."""
-    return [(one.job, one.pod) for one in said if one.kind is K.EVICT]
 
 
 def test_an_eviction_says_for_whom_by_what_right_and_of_how_many() -> None:
