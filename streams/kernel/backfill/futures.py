@@ -420,10 +420,6 @@ class Futures:
         _, job, number, _ = releases[0]
         return (job, *_parts(number))
 
-    def has_waiting(self) -> bool:
-        """Whether anybody stands in line."""
-        return bool(self.lines)
-
 
 def _parts(number: int) -> tuple[int, int]:
     return number >> _ATTEMPT_BITS, number & (1 << _ATTEMPT_BITS) - 1
