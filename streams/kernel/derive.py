@@ -163,6 +163,7 @@ def rebuild_lines(state: State) -> None:
 def rebuild_timers(state: State) -> None:
     """What time alone may change."""
     timers = state.indexes.timers = Timers()
+    state.indexes.ids_kept_ns = 0
     for zone in state.zones.values():
         zones.watch(state, zone)
     for reservation in state.reservations.values():
@@ -171,7 +172,7 @@ def rebuild_timers(state: State) -> None:
                 timers.at(at_ns, Wake.RESERVATION)
     for job in state.jobs.values():
         if job.phase in ENDED:
-            timers.at(job.ended_ns + ttl_ns(state, job), Wake.JOB_TTL, job.seq)
+            timers.remember_until(job.ended_ns + ttl_ns(state, job), job.seq)
         else:
             deadlines.watch(state, job)
         if job.stale_since_ns:

@@ -343,6 +343,7 @@ class Indexes:
         "gate_grew",
         "ghosts",
         "idle_left",
+        "ids_kept_ns",
         "inqueue",
         "last_stand",
         "least_priority",
@@ -416,6 +417,7 @@ class Indexes:
         # pods of the job that is being placed, by role and node, as far as they have a place
         self.placing: list[tuple[int, Node, int]] = []
         self.timers = Timers()
+        self.ids_kept_ns = 0  # until then no remembered request id is too old
         self.futures: Futures | None = None  # of policies that plan with run times
         self.promised: Promised | None = None  # of those that promise starts
         # waiting jobs by leaf queue, user, tenant and whether they are spot work; none: no limit

@@ -43,6 +43,7 @@ def started(state: State, record: PodStarted) -> None:
     if pod.started_ns or pod.ran_ns:
         return  # known, or told to go on: then `resumed` says it
     pod.started_ns = state.now_ns
+    state.indexes.timers.started((pod.job, pod.index, pod.attempt))
     if pod.phase is _ALLOCATED:
         move_pod(state, job, pod, _RUNNING)
         if job.phase is _ALLOCATED:

@@ -38,7 +38,6 @@ _CLAIM = Wake.CLAIM
 _JOB_BACKOFF = Wake.JOB_BACKOFF
 _INQUEUE = Wake.INQUEUE
 _JOB_PENDING = Wake.JOB_PENDING
-_JOB_TTL = Wake.JOB_TTL
 _NOTICE = Wake.NOTICE
 _POD_START = Wake.POD_START
 _SLA = Wake.SLA
@@ -68,7 +67,7 @@ def pass_time(state: State, record: Tick) -> bool:
     due = state.indexes.timers.due
     while (timer := due(clock_ns)) is not None:
         _WAKES[timer[1]](state, timer)
-    if state.event_ids:
+    if clock_ns >= state.indexes.ids_kept_ns or len(state.event_ids) > EVENT_IDS_MAX:
         expire_event_ids(state)
     if state.indexes.promised is not None:
         promised.expire(state)
@@ -182,7 +181,7 @@ def _wake_ttl(state: State, timer: Timer) -> None:
         return
     due = job.ended_ns + ttl_ns(state, job)
     if due > state.clock_ns:
-        state.indexes.timers.at(due, _JOB_TTL, job.seq)
+        state.indexes.timers.remember_until(due, job.seq)
     elif any(key[0] == job.seq for key in state.indexes.ghosts):
         return  # a lost node still holds an attempt of it, whose end sets the timer again
     else:
@@ -347,20 +346,23 @@ def _wake_patience(state: State, timer: Timer) -> None:
 def expire_event_ids(state: State) -> None:
     """Forget request ids that are too old, or too many."""
     ids = state.event_ids
-    limit = state.clock_ns - state.policy.settings.event_id_ns
+    window_ns = state.policy.settings.event_id_ns
+    limit = state.clock_ns - window_ns
     surplus = len(ids) - EVENT_IDS_MAX
-    if surplus <= 0 and next(iter(ids.values())) > limit:
-        return
     over: list[str] = []
+    kept_ns = 0
     for event_id, seen_ns in ids.items():
         if seen_ns > limit:
+            kept_ns = seen_ns + window_ns
             break
         over.append(event_id)
     if len(over) < surplus:
         over = list(islice(ids, surplus))
+        kept_ns = 0  # unknown: who is first now may have been seen before who came earlier
     for event_id in over:
         del ids[event_id]
         state.digest -= event_term(event_id)
+    state.indexes.ids_kept_ns = kept_ns
 
 
 def _wake_sla(state: State, timer: Timer) -> None:

@@ -40,7 +40,6 @@ _DEPENDENCY_FAILED = Reason.DEPENDENCY_FAILED
 _NO_REASON = Reason.UNKNOWN
 _RESUMED = Reason.RESUMED
 _JOB_PENDING = Wake.JOB_PENDING
-_JOB_TTL = Wake.JOB_TTL
 
 
 def find(state: State, job_key: str, index: int, attempt: int) -> tuple[Job, Pod] | None:
@@ -94,7 +93,7 @@ def end_attempt(state: State, job: Job, pod: Pod, phase: Phase) -> None:
     if ghosts and ghosts.pop((pod.job, pod.index, pod.attempt), None) is not None:
         occupancy.stir(state)
         if job.phase in ENDED:
-            state.indexes.timers.at(job.ended_ns + ttl_ns(state, job), _JOB_TTL, job.seq)
+            state.indexes.timers.remember_until(job.ended_ns + ttl_ns(state, job), job.seq)
     else:
         _leave(state, job, pod)
         if job.right and phase is not _EVICTED and (phase is _SUCCEEDED or pod.evict_seq < 0):
@@ -179,7 +178,10 @@ def settle(state: State, job: Job) -> None:
     if not job.pods:
         if not is_pending(job):
             job.reason = _ALL_PODS_SUCCEEDED
-            job.asked = sum([role.succeeded for role in job.roles])
+            roles = job.roles
+            job.asked = roles[0].succeeded  # most have one role
+            if len(roles) > 1:
+                job.asked = sum([role.succeeded for role in roles])
             _end(state, job, _SUCCEEDED)
             return
         if job.phase in (_ALLOCATED, _RUNNING, _SUSPENDED):
@@ -262,7 +264,7 @@ def _close(state: State, job: Job, phase: Phase) -> None:
     if job.promise:
         promised.take(state, job)
     job.ended_ns = state.now_ns
-    state.indexes.timers.at(job.ended_ns + ttl_ns(state, job), _JOB_TTL, job.seq)
+    state.indexes.timers.remember_until(job.ended_ns + ttl_ns(state, job), job.seq)
     say_of_job(
         state,
         _FINISH,

@@ -18,11 +18,9 @@ from ganger.streams.kernel.nodes.windows import Bars
 from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.resources import CARD_MILLI, Shape
 from ganger.streams.kernel.state import Refusal, State
-from ganger.streams.kernel.timers import Wake
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _ALLOCATED = Phase.ALLOCATED
-_POD_START = Wake.POD_START
 
 _GIVEN_BACK = -1
 """Stands where an operation names a role: an attempt is seen as gone, see `give_back`."""
@@ -276,11 +274,12 @@ def _make_pod(
         is_untold=is_untold,
     )
     state.touch(job if is_untold else pod)
-    node.pods[(seq, index, attempt)] = pod
+    key = (seq, index, attempt)
+    node.pods[key] = pod
     assert job.pods is not None
     job.pods[index] = pod
     timeout_ns = state.policy.settings.start_timeout_ns
-    state.indexes.timers.at(now + timeout_ns, _POD_START, seq, index, attempt)
+    state.indexes.timers.await_start(now + timeout_ns, key)
     return pod
 
 
