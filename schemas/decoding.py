@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from ganger.schemas.bindings import ENUMS, RARELY_SUBMITTED, RECORDS, ROWS, STRUCTS
 from ganger.schemas.decisions import Decision
+from ganger.schemas.encoding import CLOCK
 from ganger.schemas.errors import PayloadCorrupt, Refusal
 from ganger.schemas.records import Record
 from ganger.schemas.registry import NEWEST, Schema, frame_header
@@ -139,7 +140,7 @@ def _long_at(p: bytes, i: int) -> tuple[int, int]:
 CLOCKS: dict[bytes, int] = {}
 """Moments by their nine bytes, as clocks of our time have; many records tell the same one."""
 _CLOCK_BYTES = 9
-_CLOCKS_MAX = 64
+_CLOCKS_MAX = 1 << 12  # more than the moments of the records that are decoded together
 
 
 _GO_ON, _GOES_ON = 0x8080_8080_8080_8080, 0x80_8080_8080_8080_8080  # of eight bytes, and nine
@@ -163,7 +164,10 @@ def _clock_at(p: bytes, i: int) -> tuple[int, int]:
     value = (z >> 1) ^ -(z & 1)
     if len(CLOCKS) >= _CLOCKS_MAX:
         CLOCKS.clear()
+        CLOCK.clear()
     CLOCKS[key] = value
+    if key[-1]:  # else it could be said in fewer bytes, and is by who encodes it
+        CLOCK[value] = key  # decisions made of a record tell its time again
     return value, i + _CLOCK_BYTES
 
 

@@ -208,7 +208,7 @@ def _blob(value: bytes) -> bytes:
 
 
 LONG = _Memo(_long)
-CLOCK = _Memo(_long, 64)
+CLOCK = _Memo(_long, 1 << 12)
 INT = _Memo(_int)
 TEXT = _Memo(_text, TEXTS_MAX)
 BLOB = _Memo(_blob)

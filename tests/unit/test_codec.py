@@ -360,5 +360,13 @@ def test_a_reporters_clock_may_differ_from_the_appenders() -> None:
         assert decode_record(payload) == decode_by_fastavro(payload) == record
 
 
+def test_a_clock_said_in_more_bytes_than_it_needs_is_not_written_so() -> None:
+    tick = Tick(5, "", None, 1, True)
+    plain = encode_record(tick)
+    padded = plain[:5] + b"\x8a" + b"\x80" * 7 + b"\0" + plain[6:]
+    assert decode_record(padded) == tick
+    assert encode_record(tick) == plain
+
+
 def test_a_tick_is_small() -> None:
     assert encode_record(Tick(0, "", None, 0, True)) == framed(2401, b"\0\0\0\0\1")
