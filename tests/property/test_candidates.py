@@ -1,5 +1,8 @@
 """Candidates that are kept, and the quick no for takers in vain, change no decision."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -83,3 +86,27 @@ def test_it_does_not_show_whether_candidates_were_kept(jobs: list[Arrival]) -> N
         anew = lived(jobs)
     assert kept.decisions == anew.decisions
     assert kept.digest == anew.digest
+
+
+def test_a_taker_of_little_looks_at_few_candidates() -> None:
+    rules = policy(*RULES, actions=TAKING)
+    nodes = [node(f"n{number}", 4) for number in range(16)]
+    cell = Cell().start(queue("rich"), queue("poor"), *nodes, rules=rules)
+    for number in range(64):
+        cell.submit(f"r{number}", queue="rich")
+    cell.tick()
+    for number in range(8):
+        cell.submit(f"p{number}", queue="poor")
+    seen: list[object] = []
+    whole = Pool.offer
+
+    def counted(pool: Pool, *asked: Any) -> Iterator[Any]:
+        for bundle in whole(pool, *asked):
+            seen.append(bundle)
+            yield bundle
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pool, "offer", counted)
+        kinds = [decision.kind for decision in cell.tick()]
+    assert kinds.count(DecisionKind.EVICT) == 8
+    assert len(seen) < 8 * 16, "each taker looked at more than a quarter of the candidates"

@@ -186,7 +186,7 @@ class Pool:
 
     def _has_places(self, taker: Taker, hunt: Hunt) -> bool:
         """Whether nodes could hold its largest pods, by the number of their cards alone, without
-        all candidates. Never wrongly no. O(candidates).
+        all candidates. Never wrongly no. O(candidates until they are enough).
         """
         state = self._state
         shapes = taker.job.shape.shapes
@@ -194,16 +194,23 @@ class Pool:
         shape, count = max(asked, key=lambda entry: entry[0].cards_milli)
         if not shape.cards:
             return True
-        gained: dict[int, int] = {}
+        size = shape.cards_milli
+        lacking = max(1, count - state.indexes.nodes.room(shape, count))
+        freed: dict[int, int] = {}  # milli-cards by node
         for bundle in self.offer(taker, hunt):
             for pod in bundle.pods:
-                gained[pod.node] = gained.get(pod.node, 0) + pod.shape.cards_milli
-        places = 0
-        for number, more in gained.items():
-            node = state.nodes[number]
-            free = (node.free_count + len(node.shared)) * CARD_MILLI
-            places += (free + more) // shape.cards_milli
-        return places > 0 and places + state.indexes.nodes.room(shape, count) >= count
+                before = freed.get(pod.node, -1)
+                if before < 0:
+                    node = state.nodes[pod.node]
+                    after = (node.free_count + len(node.shared)) * CARD_MILLI
+                else:
+                    after = before
+                    lacking += before // size
+                freed[pod.node] = after = after + pod.shape.cards_milli
+                lacking -= after // size
+                if lacking <= 0:
+                    return True
+        return False
 
     def spares_any(self) -> bool:
         """Whether any queue may lose any bundle to others. Never wrongly no. O(queues x sizes)."""
