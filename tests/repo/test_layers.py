@@ -70,8 +70,8 @@ KERNEL_LAYERS: tuple[tuple[str, ...], ...] = (
     (
         *("nodes.trial", "nodes.placement", "jobs.starts", "queues.admission"),
         *("preemption.victims", "preemption.node_walk", "preemption.taking"),
-        *("backfill.pool", "backfill.gaps", "backfill.lent", "backfill.several"),
-        *("backfill.conservative", "backfill.hybrid", "backfill.seats"),
+        *("backfill.lookahead", "backfill.pool", "backfill.gaps", "backfill.lent"),
+        *("backfill.several", "backfill.conservative", "backfill.hybrid", "backfill.seats"),
         *("explain", "preemption.spared", "backfill.outlooks"),
     ),
     ("actions",),

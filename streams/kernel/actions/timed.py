@@ -17,18 +17,19 @@ from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill import bookings, estimates
 from ganger.streams.kernel.backfill.futures import Futures, HolderKey
-from ganger.streams.kernel.backfill.gaps import Gaps, Held
+from ganger.streams.kernel.backfill.gaps import Gaps
+from ganger.streams.kernel.backfill.lookahead import Moments, cards_placed
 from ganger.streams.kernel.backfill.manners import SPOT, manner, takes_part
 from ganger.streams.kernel.backfill.pool import Pool
 from ganger.streams.kernel.backfill.several import Several, Take
 from ganger.streams.kernel.decide import Foreseen
-from ganger.streams.kernel.entities import ClaimEntry, Job, Key, Node, Pod
+from ganger.streams.kernel.entities import ClaimEntry, Job, Key, Pod
+from ganger.streams.kernel.horizon.gather import Held
 from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.jobs.lifecycle import move_job
 from ganger.streams.kernel.jobs.lines import line_up, look_of
 from ganger.streams.kernel.jobs.starts import in_turn, placed
 from ganger.streams.kernel.jobs.waiting import TimedWaiting
-from ganger.streams.kernel.nodes.occupancy import is_out_of_use
 from ganger.streams.kernel.nodes.placement import place_counts, place_job
 from ganger.streams.kernel.nodes.statement import Statement, give_back
 from ganger.streams.kernel.nodes.windows import Window
@@ -68,7 +69,7 @@ class Starts:
 
         Returns whether nothing kept it.
         """
-        if (claims or not self._seat(job)) and self.place(job, 0, claims) is not None:
+        if (claims or not self._seat(job)) and self.place(job, claims) is not None:
             return False
         self.take(job, kind, foreseen, claims)
         return True
@@ -94,8 +95,8 @@ class Starts:
 
     # ---- placement decides: see `gaps.Hand` -----------------------------------------------------
 
-    def place(self, job: Job, run_ns: int, claims: bool = False) -> Refusal | None:
-        """Place a job that is to run so long; why not. `claims`: cards that are due are free."""
+    def place(self, job: Job, claims: bool = False) -> Refusal | None:
+        """Place a job; why not. `claims`: cards that are due are free."""
         state, statement = self.state, self.statement
         if claims:
             for holder in self.futures.due(state.now_ns):
@@ -107,7 +108,7 @@ class Starts:
 
     def held(self) -> Held:
         """Cards of what is placed now."""
-        return _cards(self.statement)
+        return cards_placed(self.statement)
 
     def undo(self) -> None:
         """Place nothing."""
@@ -200,38 +201,9 @@ class Starts:
         self.session.started += statement.commit(job, DecisionKind.BACKFILL, tier, told)
         placed(state, job, tier)
 
-    def ahead(self, job: Job, at_ns: int, run_ns: int) -> Held | None:
-        """Where a job would be placed once all that is expected to end by a moment has ended,
-        beside what is placed now; none: it would not fit.
-        """
-        statement = Statement(self.state)
-        for end_ns, holder, _ in self.futures.releases():
-            if end_ns > at_ns:
-                break
-            give_back(statement, holder)
-        statement.at_ns = at_ns
-        opened = self._open(at_ns)
-        refusal = place_job(self.state, statement, job)
-        held = _cards(statement)
-        statement.discard()
-        for node in opened:
-            node.is_open = False
-            self.state.indexes.nodes.update(node)
-        return held if refusal is None else None
-
-    def _open(self, at_ns: int) -> list[Node]:
-        """Open the nodes that are kept from everybody now and no more at a moment."""
-        state = self.state
-        opened = []
-        for window in self.windows:
-            if window.record.to_ns > at_ns:
-                continue
-            for node in (state.nodes[place.node] for place in window.places):
-                if node.is_reserved and not (node.is_open or is_out_of_use(node)):
-                    node.is_open = True
-                    state.indexes.nodes.update(node)
-                    opened.append(node)
-        return opened
+    def lookahead(self) -> Moments:
+        """The cell at moments ahead, beside what is placed now."""
+        return Moments(self.state, self.futures, self.windows, place_job)
 
     def _leave(self, job: Job) -> None:
         """The job stands in line no more, nor is anything reserved for it."""
@@ -249,15 +221,6 @@ class Starts:
 
 def _gap_tier(state: State, job: Job) -> Tier:
     return Tier.SPOT if manner(state, job) & SPOT else _IN_GAP
-
-
-def _cards(statement: Statement) -> Held:
-    """Cards by node of the pods placed in a statement."""
-    held: Held = {}
-    for role, _, node, union, *_ in statement.operations:
-        if role >= 0 and union:
-            held[node.index] = held.get(node.index, 0) + union.bit_count()
-    return held
 
 
 def allocate(session: Session, lends: type[Gaps], books: Books) -> None:

@@ -25,7 +25,7 @@ from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import Job, Key
 from ganger.streams.kernel.horizon.bench import Verdict
 from ganger.streams.kernel.horizon.easy import Candidate
-from ganger.streams.kernel.horizon.gather import Freed, Gang, Plan, gather, gather_at
+from ganger.streams.kernel.horizon.gather import Freed, Gang, Held, Plan, gather, gather_at
 from ganger.streams.kernel.horizon.orders import ORDERS, Ask
 from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.jobs.waiting import GROWING
@@ -47,15 +47,26 @@ _SAFE = Reason.SAFE_IN_GAP
 _NOT_NEEDED = Reason.NOT_NEEDED
 _NODE = (1 << MEMORY_SHIFT) - 1
 
-Held = dict[int, int]
-"""Cards by node."""
+
+class Lookahead(Protocol):
+    """The cell at moments ahead. Until it is left nobody else may place anything."""
+
+    def __enter__(self) -> "Lookahead": ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def held(self, job: Job, at_ns: int) -> Held | None:
+        """Cards that a job would hold at a moment, beside what is placed now; none: it would not
+        fit.
+        """
+        ...
 
 
 class Hand(Protocol):
     """Tries placements, and starts what was placed last."""
 
-    def place(self, job: Job, run_ns: int, claims: bool = False) -> Refusal | None:
-        """Place a job that is to run so long; why not. `claims`: cards that are due are free."""
+    def place(self, job: Job, claims: bool = False) -> Refusal | None:
+        """Place a job; why not. `claims`: cards that are due are free."""
         ...
 
     def held(self) -> Held:
@@ -70,10 +81,8 @@ class Hand(Protocol):
         """Start the job that is placed now."""
         ...
 
-    def ahead(self, job: Job, at_ns: int, run_ns: int) -> Held | None:
-        """Where a job would be placed once all that is expected to end by a moment has ended,
-        beside what is placed now; none: it would not fit.
-        """
+    def lookahead(self) -> Lookahead:
+        """The cell at moments ahead, beside what is placed now."""
         ...
 
 
@@ -152,12 +161,11 @@ class Gaps:
 
     def _start_in_turn(self, job: Job) -> Refusal | None:
         """Start a job, on cards that are due if need be; why not."""
-        run_ns = estimates.of_run(self._state, job).ns or FOREVER
-        refusal = self._hand.place(job, run_ns)
+        refusal = self._hand.place(job)
         claims = False
         if refusal is not None and refusal.queue < 0 and self._futures.due(self._state.now_ns):
             claims = True
-            if self._hand.place(job, run_ns, claims=True) is None:
+            if self._hand.place(job, claims=True) is None:
                 refusal = None
         if refusal is None:
             told = bookings.foreseen(self._state, job, _IN_TURN)
@@ -174,7 +182,7 @@ class Gaps:
         if gang is not None and counted:
             plan = self._gather(job, gang)
         else:
-            plan = self._look_ahead(job, estimate)
+            plan = self._look_ahead(job)
         self.head = Head(job, plan, counted)
         if plan is not None:
             self._book(job, plan, estimate)
@@ -204,46 +212,35 @@ class Gaps:
                 if levels.has(node):
                     yield Freed(at_ns, node, count)
 
-    def _look_ahead(self, job: Job, estimate: Estimate) -> Plan | None:
+    def _look_ahead(self, job: Job) -> Plan | None:
         """The same for any job, by placing it: at the first moment at which it fits.
 
         Without windows ahead, what fits once fits later too, so moments are bisected.
         """
-        run_ns = estimate.ns or FOREVER
         moments = self._moments()
-        found: tuple[int, Held] | None = None
-        if self._windows:
-            for place in range(min(len(moments), self._timing.scan_max)):
-                held = self._hand.ahead(job, moments[place], run_ns)
-                if held is not None:
-                    found = (place, held)
-                    break
-        else:
-            found = self._bisect(job, moments, run_ns)
-        if found is None:
-            return None
-        return Plan(moments[found[0]], found[1], {}, {})
+        with self._hand.lookahead() as lookahead:
+            if self._windows:
+                moments = moments[: self._timing.scan_max]
+                plans = (_plan_at(lookahead, job, at_ns) for at_ns in moments)
+                return next((plan for plan in plans if plan is not None), None)
+            return self._bisect(lookahead, job, moments)
 
-    def _bisect(self, job: Job, moments: Sequence[int], run_ns: int) -> tuple[int, Held] | None:
+    def _bisect(self, lookahead: Lookahead, job: Job, moments: Sequence[int]) -> Plan | None:
         low, place = 0, 0
-        best: tuple[int, Held] | None = None
-        while best is None:
-            place = min(place, len(moments) - 1)
-            held = self._hand.ahead(job, moments[place], run_ns)
-            if held is not None:
-                best = (place, held)
-            elif place == len(moments) - 1:
+        plan = _plan_at(lookahead, job, moments[0])
+        while plan is None:
+            if place == len(moments) - 1:
                 return None
-            else:
-                low, place = place + 1, 2 * place + 1
-        while low < best[0]:
-            middle = (low + best[0]) // 2
-            held = self._hand.ahead(job, moments[middle], run_ns)
-            if held is None:
+            low, place = place + 1, min(2 * place + 1, len(moments) - 1)
+            plan = _plan_at(lookahead, job, moments[place])
+        while low < place:
+            middle = (low + place) // 2
+            earlier = _plan_at(lookahead, job, moments[middle])
+            if earlier is None:
                 low = middle + 1
             else:
-                best = (middle, held)
-        return best
+                place, plan = middle, earlier
+        return plan
 
     def _moments(self) -> list[int]:
         """When anything is expected to change, ascending; now is the first."""
@@ -342,12 +339,11 @@ class Gaps:
         is_safe = judged_ns < FOREVER and judged_ns <= longest_ns
         if not is_safe and ("beside" not in self._timing.routes or self.head.plan is None):
             return Verdict.TOO_LONG
-        run_ns = estimates.of_run(state, job).ns or FOREVER
         claims = False
-        refusal = hand.place(job, run_ns)
+        refusal = hand.place(job)
         if refusal is not None and refusal.queue < 0 and self._futures.due(state.now_ns):
             claims = True
-            refusal = hand.place(job, run_ns, claims=True)
+            refusal = hand.place(job, claims=True)
         if refusal is not None:
             # what is kept from this one by a reservation need not be kept from its like
             is_own = refusal.queue >= 0 or bool(self._windows)
@@ -408,8 +404,8 @@ class Gaps:
             levels = OpenNodes(self._state.indexes.nodes, head.job.shape.shapes[0])
             again = gather_at(gang, levels, plan)
         else:
-            run_ns = estimates.of_run(self._state, head.job).ns or FOREVER
-            then = self._hand.ahead(head.job, plan.start_ns, run_ns)
+            with self._hand.lookahead() as lookahead:
+                then = lookahead.held(head.job, plan.start_ns)
             again = None if then is None else Plan(plan.start_ns, then, {}, {})
         if again is None:
             return -1
@@ -417,6 +413,12 @@ class Gaps:
         if again.held != plan.held:
             self._book(head.job, again, estimates.of_run(self._state, head.job))
         return sum(held.values())
+
+
+def _plan_at(lookahead: Lookahead, job: Job, at_ns: int) -> Plan | None:
+    """Where a job would be placed at a moment; none: it would not fit."""
+    held = lookahead.held(job, at_ns)
+    return None if held is None else Plan(at_ns, held, {}, {})
 
 
 class OpenNodes:

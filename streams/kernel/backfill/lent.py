@@ -20,14 +20,14 @@ from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill import estimates, manners, tuning
 from ganger.streams.kernel.backfill.estimates import Estimate
 from ganger.streams.kernel.backfill.futures import Futures, HolderKey
-from ganger.streams.kernel.backfill.gaps import Gaps, Hand, Head, Held, OpenNodes, holdings
+from ganger.streams.kernel.backfill.gaps import Gaps, Hand, Head, OpenNodes, holdings
 from ganger.streams.kernel.backfill.manners import HEAVY, SPOT, SUSPENDABLE
 from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import Job, Key
 from ganger.streams.kernel.foresight.risk import Terms
 from ganger.streams.kernel.horizon.bench import Verdict
 from ganger.streams.kernel.horizon.easy import Candidate
-from ganger.streams.kernel.horizon.gather import Freed
+from ganger.streams.kernel.horizon.gather import Freed, Held
 from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.nodes.windows import Window
 from ganger.streams.kernel.session import Way
@@ -103,7 +103,7 @@ class Lent(Gaps):
         if not manners.manner(self._state, job) & SPOT:
             return super()._start_in_turn(job)
         run_ns = estimates.of_run(self._state, job).ns
-        refusal = self._hand.place(job, run_ns or FOREVER)
+        refusal = self._hand.place(job)
         if refusal is None:
             judged_ns = run_ns if self._windows else 0  # else it may run for as long as it likes
             self._take(job, _SPOT_FILL, self._hand.held(), judged_ns, 0, FOREVER, None)
@@ -168,7 +168,7 @@ class Lent(Gaps):
         may_yield = manner & (SUSPENDABLE | SPOT)
         if not (is_safe or may_yield) and head.plan is None:
             return Verdict.TOO_LONG
-        refusal = hand.place(job, estimates.of_run(state, job).ns or FOREVER)
+        refusal = hand.place(job)
         if refusal is not None:
             is_own = refusal.queue >= 0 or bool(self._windows)
             return Verdict.SKIPPED if is_own else Verdict.FULL

@@ -19,6 +19,10 @@ Gang = tuple[tuple[int, int], ...]
 """Cards of a pod and count of pods, role by role; at least one card each."""
 
 
+Held = dict[int, int]
+"""Cards by node."""
+
+
 class Freed(NamedTuple):
     """Cards that one node is expected to get back."""
 
@@ -39,9 +43,9 @@ class Plan(NamedTuple):
     """
 
     start_ns: int
-    held: dict[int, int]
-    spare: dict[int, int]
-    back: dict[int, int]
+    held: Held
+    spare: Held
+    back: Held
 
 
 class FreeCards(Protocol):
@@ -184,7 +188,7 @@ def _plan(gang: Gang, levels: FreeCards, back: dict[int, int], start_ns: int) ->
     """Which nodes hold a gang that fits. `back`: cards that nodes get back until the start."""
     # free cards at the start, of nodes that differ from now
     then = {node: levels.free(node) + cards for node, cards in back.items()}
-    held: dict[int, int] = {}
+    held: Held = {}
     for cards, count in gang:
         for free, node in _ascending(cards, levels, then):
             pods = min(count, free // cards)
