@@ -367,7 +367,7 @@ def test_compensation_passes_others_in_gaps_and_no_main_job() -> None:
     cell.succeeded("head", 1)
     made = cell.go()
     fill = one(made, DecisionKind.BACKFILL)
-    assert (fill.job, fill.reason) == ("new", Reason.SAFE_IN_GAP) or fill.job == "gap"
+    assert (fill.job, fill.reason) == ("new", Reason.SAFE_IN_GAP)  # "gap" runs for too long
 
 
 # ---- who may come in -----------------------------------------------------------------------------
