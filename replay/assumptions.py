@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ganger.replay.traces.model import TraceJob
 from ganger.replay.traces.source import InputError
 from ganger.schemas.records import Argument, PolicyConfigured
+from ganger.streams.kernel.limits import NUMBER_MAX
 from ganger.streams.kernel.state import Policy
 
 MILLION = 10**6
@@ -128,9 +129,12 @@ def settled(
 
 
 def estimate_ns(assumptions: Assumptions, job: TraceJob) -> int:
-    """The run time that a job declares; 0: none, as of one that never ends."""
+    """The run time that a job declares; 0: none, as of one that never ends.
+
+    More than the kernel takes, as logs have it where a queue is unlimited, is the most it takes.
+    """
     if assumptions.guess in (Guess.TRACE, Guess.PREDICT):
-        return job.estimate_ns
+        return min(job.estimate_ns, NUMBER_MAX)
     if job.run_ns < 0:
         return 0
-    return max(1, job.run_ns * assumptions.factor_milli // 1000)
+    return min(max(1, job.run_ns * assumptions.factor_milli // 1000), NUMBER_MAX)

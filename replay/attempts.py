@@ -41,6 +41,9 @@ class Stretch(NamedTuple):
     reason: Reason
 
 
+Order = tuple[int, int, int]
+"""When an attempt started, its job's place among those that start then, its own place."""
+
 Watch = Callable[[Stretch], None]
 
 
@@ -56,7 +59,7 @@ class Attempt(Struct, gc=False):
     pod: int
     attempt: int
     node: str
-    order: int  # of starts, over all attempts
+    order: Order  # of starts, over all attempts
     end_ns: int  # when it ends by itself
     due_ns: int  # when its end or stop is to be reported
     fails: bool  # how it ends by itself

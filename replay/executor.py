@@ -7,7 +7,8 @@ its job's run time, or when it is evicted and its grace is over. A suspended one
 grace is over and goes on for the rest of its time when it is resumed. A job that can checkpoint
 saves when it is warned, suspended or evicted: its next attempt runs only for what is missing, in
 thousandths as reported; of any other job it runs the whole time again. Ends of one instant come in
-order of starts, the pods of a job together.
+order of starts, the pods of a job together; of what started at one instant, in the order in which
+that was settled: by the start, by a claim made then, or by a reservation that named that instant.
 
 A node can go away. What ends there meanwhile is reported when it is back; if it was powered off,
 all that it held is gone without a word.
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 from itertools import count
 
-from ganger.replay.attempts import NEVER_NS, Attempt, Stretch, Watch, Way
+from ganger.replay.attempts import NEVER_NS, Attempt, Order, Stretch, Watch, Way
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, FailureKind
 from ganger.schemas.records import (
@@ -35,7 +36,9 @@ from ganger.schemas.records import (
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _ALLOCATE = DecisionKind.ALLOCATE
 _BACKFILL = DecisionKind.BACKFILL
+_CLAIM = DecisionKind.CLAIM
 _NOTICE = DecisionKind.NOTICE
+_RESERVE = DecisionKind.RESERVE
 _RESUME = DecisionKind.RESUME
 _SUSPEND = DecisionKind.SUSPEND
 _RUNS = Way.RUNS
@@ -47,6 +50,8 @@ PLACES = (_ALLOCATE, _BACKFILL)
 ENDS = (DecisionKind.EVICT, DecisionKind.MOVE)
 TELLS = (*ENDS, _NOTICE, _RESUME, _SUSPEND)
 """Decisions that a node carries out: those that begin an attempt, that end one, that tell it."""
+VOIDS = (DecisionKind.FINISH, DecisionKind.UNCLAIM, DecisionKind.UNRESERVE)
+"""Decisions after which no start of the job is settled."""
 
 Failing = Callable[[str, int, int, int], int | None]
 """From job, pod, attempt and run time (ns) to when it fails (ns after its start), if it does."""
@@ -101,9 +106,10 @@ class Executor:
         self._watch = watch
         self._watches_all = watches_all
         self._orders = count(1)
+        self._settled: dict[str, tuple[int, int]] = {}  # job -> when it is to start, place then
         self._live: dict[_AttemptKey, Attempt] = {}  # in order of starts
         self._saved: dict[str, dict[int, int]] = {}  # job -> pod -> thousandths done and saved
-        self._ends: list[tuple[int, int, Attempt]] = []  # heap; stale where due_ns differs
+        self._ends: list[tuple[int, Order, Attempt]] = []  # heap; stale where due_ns differs
         self._handled: dict[str, int] = {}  # node -> cause of its last decision
         self._away: dict[str, _Away] = {}
 
@@ -111,10 +117,14 @@ class Executor:
         """Carry decisions out; the facts that are true at once."""
         facts: list[Record] = []
         for decision in decisions:
-            node = decision.node
-            if not node:  # nothing that a node carries out
+            node, kind = decision.node, decision.kind
+            if kind is _RESERVE or kind is _CLAIM:
+                self._settle(decision, now_ns)
                 continue
-            kind = decision.kind
+            if not node:  # nothing that a node carries out
+                if self._settled and kind in VOIDS:
+                    self._settled.pop(decision.job, None)
+                continue
             if kind is _ALLOCATE or kind is _BACKFILL:
                 if self._away and self._waits(decision):
                     continue
@@ -252,6 +262,13 @@ class Executor:
         away.decisions.append(decision)
         return True
 
+    def _settle(self, decision: Decision, now_ns: int) -> None:
+        """Note when a job is to start, and its place among all that start then."""
+        job, settled = decision.job, self._settled
+        at_ns = decision.start_ns if decision.kind is _RESERVE else now_ns
+        if job not in settled or settled[job][0] != at_ns:
+            settled[job] = at_ns, next(self._orders)
+
     # ---- what is told ----------------------------------------------------------------------------
 
     def _place(self, decision: Decision, now_ns: int) -> PodStarted:
@@ -268,7 +285,9 @@ class Executor:
                 run_ns = failed_ns
                 fails = True
         end_ns = now_ns + run_ns if run_ns >= 0 else NEVER_NS
-        order = next(self._orders)
+        place = next(self._orders)
+        at_ns, settled = self._settled.get(job, (NEVER_NS, 0))
+        order = now_ns, settled if at_ns == now_ns else place, place
         run = Attempt(job, pod, attempt, node, order, end_ns, end_ns, fails, decision, now_ns)
         if base_milli:
             run.base_milli = run.saved_milli = base_milli

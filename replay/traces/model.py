@@ -3,7 +3,7 @@
 Times are integers in ns, exactly as the trace states them: seconds from its own zero, or UTC since
 1970 where it has dates. Rows count from 1 as in the Standard Workload Format (SWF), over job lines
 only (header and comments have no row). A job's id is the trace's own, else its row. The order of
-jobs is (submit_ns, row).
+jobs is (submit_ns, row); in a log of the SWF, (submit_ns, job number).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Trace(Struct, frozen=True):
     name: str  # of the file
     format: str  # ganger, swf, philly or openb
     digest: str
-    jobs: list[TraceJob]  # by (submit_ns, row)
+    jobs: list[TraceJob]  # by (submit_ns, row or job number)
     skipped: dict[str, int]  # rows that are no job of the workload, counted by reason
     processors: int = 0  # size of the machine as the trace's header states it; 0: it does not
 
@@ -94,12 +94,12 @@ def make_trace(
     *,
     processors: int = 0,
 ) -> Trace:
-    """The trace of `jobs` given in order of row: sorted, ids proved unique, cut to `limit`.
+    """The trace of `jobs`, given as those of one moment stand: sorted, ids unique, cut to `limit`.
 
     Args:
         source: where the jobs were read.
         format_name: see `Trace.format`.
-        jobs: ascending row.
+        jobs: ascending row, or by number.
         skipped: read after the last job was taken.
         limit: keep the first so many in order of submission; None keeps all.
         processors: see `Trace.processors`.
@@ -125,7 +125,7 @@ def make_trace(
             "the trace has no job" + (f" (passed over: {reasons})" if reasons else ""),
             "give a trace with at least one job that ran",
         )
-    ordered.sort(key=attrgetter("submit_ns"))  # stable, and rows ascend: (submit_ns, row)
+    ordered.sort(key=attrgetter("submit_ns"))  # stable
     if limit is not None:
         del ordered[limit:]
     return Trace(source.name, format_name, source.digest, ordered, skipped, processors)

@@ -4,6 +4,8 @@ One job per line, 18 fields between blanks, -1 where a value is unknown; lines t
 are the header. Fields used, counted from 1: 1 job, 2 submit (s), 4 run (s), 5 processors used,
 8 processors requested, 9 time requested (s), 11 status, 12 user, 15 queue.
 
+Jobs submitted in the same second stand in order of their numbers, whatever the order of lines.
+
 A job is one pod of n cards on one node: n is field 8, else field 5. Its estimate is field 9. Per-
 processor memory (fields 7, 10) is not asked for: the archive's published schedules know processors
 only. As the format's definition says, these lines are no jobs of the workload and are passed over,
@@ -46,7 +48,7 @@ def read_swf(source: Source, limit: int | None = None) -> Trace:
         InputError: a line without 18 fields, a field that is no number, an id used twice, no job.
     """
     reader = _Reader(source)
-    jobs = list(reader.jobs())
+    jobs = sorted(reader.jobs(), key=_number)
     return make_trace(source, FORMAT, jobs, reader.skipped, limit, processors=reader.processors)
 
 
@@ -130,6 +132,12 @@ class _Reader:
         if not is_name(text):
             self._source.refuse(line, f"{number} ({name})", text, NAME_REMEDY)
         return text
+
+
+def _number(job: TraceJob) -> int:
+    """A job's number, or its row if its id is none."""
+    number = parse_whole(job.id, 0, 10**18)
+    return job.row if number is None else number
 
 
 def _skip_reason(status: int, run_ns: int, cards: int) -> str | None:

@@ -10,12 +10,13 @@ import click
 import msgspec
 
 from ganger.replay.assumptions import Assumptions, parse_estimates, parse_share
-from ganger.replay.cluster import open_cluster, parse_nodes
+from ganger.replay.cluster import ClusterSpec, open_cluster, parse_nodes
 from ganger.replay.faults import NONE, open_faults
 from ganger.replay.gantt import Chart
 from ganger.replay.simulate import MEMORY, Progress, run
 from ganger.replay.summary import Start, Summary
 from ganger.replay.traces.detect import open_trace
+from ganger.replay.traces.model import Trace
 from ganger.replay.traces.source import InputError
 from ganger.replay.workload import unnamed_queues
 from ganger.schemas.enums import Tier
@@ -134,6 +135,7 @@ def simulate(
     total = len(workload.jobs)
     chart = None if gantt is None else Chart(spec)
     _warn_of_queues(unnamed_queues(spec, workload.jobs))
+    _tell_of_rows(workload, spec)
     try:
         with (
             progress("simulating jobs", total, 1, is_plain=not as_json) as advance,
@@ -181,6 +183,19 @@ def _warn_of_queues(names: list[str]) -> None:
         click.echo(
             f"Note: the trace names {noun} {', '.join(names)}, which the cluster file does not; "
             f"{pronoun} {'is' if len(names) == 1 else 'are'} made with weight 1 and no limits.",
+            err=True,
+        )
+
+
+def _tell_of_rows(trace: Trace, cluster: ClusterSpec) -> None:
+    """What a run leaves out of a trace, and a machine of another size than the trace's."""
+    if trace.skipped:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in trace.skipped.items())
+        click.echo(f"Note: rows that are no jobs are left out: {reasons}.", err=True)
+    if trace.processors not in (0, cluster.card_count):
+        click.echo(
+            f"Note: the log's header says {trace.processors} processors (MaxProcs), "
+            f"the cluster has {cluster.card_count} cards.",
             err=True,
         )
 

@@ -92,6 +92,11 @@ def test_no_run_time_is_declared_as_a_nanosecond_and_no_end_as_nothing() -> None
     assert estimate_ns(exact, trace_job("a", 0, -1)) == 0
 
 
+def test_what_no_job_may_declare_is_declared_as_the_most_it_may() -> None:
+    unlimited = declared(trace_job("a", 0, 5), 4294967295)
+    assert estimate_ns(Assumptions(), unlimited) == 1 << 61
+
+
 def test_a_share_is_drawn_by_seed_and_id_and_grows_with_the_share() -> None:
     names = [f"job-{number}" for number in range(2000)]
     drawn = [

@@ -116,6 +116,16 @@ def test_simulate_without_queues_in_the_file_warns_of_none(tmp_path: Path) -> No
     assert call("simulate", trace, "--nodes", "1x4").stderr == ""
 
 
+def test_simulate_says_what_it_leaves_out_and_that_the_machine_is_another(tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    row = "{} 0 -1 {} 4 -1 -1 4 20 -1 {} 1 1 1 1 -1 -1 -1\n"
+    log.write_text("; MaxProcs: 100\n" + row.format(1, 9, 1) + row.format(2, 0, 5))
+    said = call("simulate", log, "--nodes", "1x8").stderr
+    assert "left out: 1 cancelled before they started" in said
+    assert "100 processors (MaxProcs), the cluster has 8 cards" in said
+    assert "MaxProcs" not in call("simulate", log, "--nodes", "1x100").stderr
+
+
 def test_simulate_of_jobs_that_never_end(tmp_path: Path) -> None:
     trace = tmp_path / "t.csv"
     trace.write_text("# ganger trace 1\njob,submit_s,cards\na,5,1\nb,5,9\n")

@@ -86,6 +86,29 @@ def test_ends_of_an_instant_come_in_order_of_starts_a_job_at_a_time() -> None:
     ]
 
 
+def test_of_what_starts_at_an_instant_ends_come_in_the_order_in_which_that_was_settled() -> None:
+    executor = Executor(dict.fromkeys(RUNS, 10))
+    reserve = decision(DecisionKind.RESERVE, "c", node="")
+    reserve.start_ns = 15
+    executor.observe([reserve], 1)
+    executor.observe([decision(DecisionKind.CLAIM, "a"), allocate("b")], 15)
+    executor.observe([allocate("a"), allocate("c", 1), allocate("c", 0)], 15)
+    assert drain(executor) == [
+        "Succeeded c/1/1 @25, Succeeded c/0/1 @25",
+        "Succeeded a/0/1 @25",
+        "Succeeded b/0/1 @25",
+    ]
+
+
+def test_a_reservation_for_another_moment_settles_nothing() -> None:
+    executor = Executor(RUNS)
+    reserve = decision(DecisionKind.RESERVE, "a", node="")
+    reserve.start_ns = 20
+    executor.observe([reserve], 1)
+    executor.observe([allocate("b"), allocate("a")], 15)
+    assert [fact.split()[1] for fact in drain(executor)] == ["b/0/1", "a/0/1"]
+
+
 def test_no_run_time_ends_in_the_same_instant() -> None:
     executor = Executor(RUNS)
     executor.observe([allocate("zero")], 3)
