@@ -1,11 +1,11 @@
 """Whether a ledger kept the promise of backfill: no job in a gap delays a reservation made before.
 
 A fold of records and decisions that knows nothing of the kernel's plans. Of each pod that holds
-cards it keeps when it should end *by the estimate with which it was admitted*, margin included, as
-its decision says; of each reservation when it begins and ends and how many cards it holds. When a
-job was placed in a gap, all that is reserved must still fit: at no moment may pods and reservations
-hold more cards than there are, on each node that reservations name, or in the cell where they name
-none. A reservation that does not fit, and would without the job, is
+cards it keeps when it should end *by the estimate with which it was admitted*, as its decision
+says; of each reservation when it begins and ends and how many cards it holds. When a job was placed
+in a gap, for its estimate and its margin, all that is reserved must still fit: at no moment may
+pods and reservations hold more cards than there are, on each node that reservations name, or in the
+cell where they name none. A reservation that does not fit, and would without the job, is
 broken by it. Jobs in gaps that yield on demand (suspendable and spot ones) break none.
 
 Where the fold cannot know better it takes the side of the kernel: a pod that outlives its estimate
@@ -94,8 +94,9 @@ class _Held(Struct):
 
     node: str
     milli: int
-    end_ns: int  # by the estimate with which it was admitted
+    end_ns: int  # by the estimate with which it was admitted, and the margin
     protect_ns: int
+    margin_ns: int = 0  # beyond its estimate; it counts while it is let into its gap
     started_ns: int = 0
     left_ns: int = 0  # of a suspended one
     stands: bool = False
@@ -201,6 +202,10 @@ class PromiseCheck:
                 self._evict(decision)
         if fills and self._booked:
             self._prove(fills, late)
+        for key in [key for job in fills for key in self._attempts.get(job, ())]:
+            held = self._held[key]
+            held.end_ns -= held.margin_ns
+            held.margin_ns = 0
 
     # ---- who holds what --------------------------------------------------------------------------
 
@@ -208,13 +213,14 @@ class PromiseCheck:
         milli = milli_cards(decision)
         if not milli and not decision.protect_ns:
             return
-        end_ns = FOREVER
+        end_ns, margin_ns = FOREVER, 0
         if decision.reason in _YIELDS:
             end_ns = decision.time_ns  # who makes way holds nothing against a reservation
         elif decision.estimate_ns:
-            end_ns = decision.time_ns + decision.estimate_ns + decision.margin_ns
+            margin_ns = decision.margin_ns
+            end_ns = decision.time_ns + decision.estimate_ns + margin_ns
         key = (decision.job, decision.pod, decision.attempt)
-        self._held[key] = _Held(decision.node, milli, end_ns, decision.protect_ns)
+        self._held[key] = _Held(decision.node, milli, end_ns, decision.protect_ns, margin_ns)
         self._attempts.setdefault(decision.job, {})[key] = None
 
     def _forget(self, key: _AttemptKey) -> None:

@@ -111,9 +111,12 @@ def _program(names: tuple[str, ...], is_timed: bool, is_quiet: bool) -> tuple[Ac
 def _is_idle(state: State) -> bool:
     """Whether no action would find anything to do."""
     indexes = state.indexes
-    if not indexes.is_idle() or state.claims or indexes.stale:
+    if state.claims or indexes.stale:
         return False
-    if indexes.futures is not None and indexes.futures.resting:
+    if state.policy.is_timed:  # whether actions that measure time run must follow from facts
+        waits = indexes.gate.count or indexes.zero or indexes.is_place_wanted()
+        return not (waits or state.policy.victim)
+    if not indexes.is_idle():
         return False
     is_vain = not (indexes.inqueue.limited or indexes.gate.limited or state.policy.victim)
     return is_vain or _is_quiet(state)

@@ -436,6 +436,11 @@ class Indexes:
             or (self.gate_grew and PARKED in self.gate.limited)
         )
 
+    def is_place_wanted(self) -> bool:
+        """Whether some job stands in line to be placed, offered or not, or is suspended."""
+        resting = self.futures is not None and self.futures.resting
+        return bool(self.inqueue.count or resting)
+
 
 class State:
     """All of one cell."""

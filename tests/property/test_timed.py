@@ -36,6 +36,26 @@ def test_who_goes_on_from_a_snapshot_decides_the_same(
     assert any(d.kind in STARTS for d in history.cell.decisions)
 
 
+@pytest.mark.parametrize("nodes", [(CARDS,), (4, 4, 2)], ids=["pool", "nodes"])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("preset", "settings"),
+    [
+        ("hpc-conservative", {"estimates": "predicted"}),
+        ("hpc-conservative", {"estimates": "predicted", "expect": "estimate"}),
+        ("hpc-predict", {"margin": "learnt"}),
+    ],
+    ids=["booked", "expected", "margins"],
+)
+def test_who_goes_on_from_a_snapshot_knows_what_was_learnt(
+    preset: str, settings: dict[str, str], seed: int, nodes: tuple[int, ...]
+) -> None:
+    """Bookings and margins stand as they were made, and are made anew when they would be."""
+    history = TimedHistory(timed_policy(preset, **settings), seed, nodes, overruns=True)
+    follow_restored(history, steps=STEPS, seed=3)
+    assert any(d.estimate_source is Estimates.PREDICTED for d in history.cell.decisions)
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     ("preset", "planner"),

@@ -137,6 +137,14 @@ def test_cards_that_come_free_early_widen_the_gap() -> None:
     assert story.check.violations == 1
 
 
+def test_the_margin_of_who_was_let_in_before_counts_no_more() -> None:
+    """What is reserved counts on the end that is expected of those who run."""
+    story = busy()
+    story.at(fill("b", 0, 1, 100, margin_ns=50))
+    story.at(fill("c", 10, 2, 900))
+    assert story.check.violations == 0
+
+
 def test_cards_that_are_due_now_are_free() -> None:
     story = busy()
     story.at(fill("b", 0, 3, 100))

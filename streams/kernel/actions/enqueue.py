@@ -34,11 +34,13 @@ def run(session: Session, asks: bool) -> None:
         _try(session, newcomer, asks)
         return
     order = QueueOrder(state, gate, admits=True)
+    # where time counts, who comes alone may call for no pass: no memory of refusals may tell it
+    is_timed = state.policy.is_timed
     while gate.open_count and (queue := order.best()) is not None:
         job = gate.first(queue.index)
         if job is None:
             order.drop(queue)
-        elif _try(session, job, asks) and gate.open_count:
+        elif _try(session, job, asks) and (gate.count if is_timed else gate.open_count):
             session.line_lone()
             order.served(queue)
 

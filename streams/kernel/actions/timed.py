@@ -64,14 +64,17 @@ class Starts:
 
     # ---- counts have decided: see `pool.Starter` ------------------------------------------------
 
-    def start(self, job: Job, kind: DecisionKind, foreseen: Foreseen, claims: bool) -> bool:
-        """Start a job; `claims`: on cards some of whose holders are about to end, when they have.
+    def start(
+        self, job: Job, kind: DecisionKind, foreseen: Foreseen, claims: bool, run_ns: int
+    ) -> bool:
+        """Start a job; `claims`: on cards some of whose holders are about to end, when they have;
+        `run_ns`: it counts as to run so long; 0: as long as is expected of it.
 
         Returns whether nothing kept it.
         """
         if (claims or not self._seat(job)) and self.place(job, claims) is not None:
             return False
-        self.take(job, kind, foreseen, claims)
+        self.take(job, kind, foreseen, claims, run_ns)
         return True
 
     def _seat(self, job: Job) -> bool:
@@ -235,6 +238,8 @@ def allocate(session: Session, lends: type[Gaps], books: Books) -> None:
     session.offer_gaps = session.make_way = None
     is_fitting = state.policy.settings.passes == "fitting"
     lone = session.lone
+    if is_fitting and timing.reserve >= RESERVE_ALL:
+        _void(state, futures)  # who has left calls for a pass
     if lone is None:
         if not (state.stirred or waiting.left) and (is_fitting or _rests(state, futures)):
             return
@@ -435,11 +440,16 @@ def settle(state: State, futures: Futures, is_pool: bool) -> None:
             else:
                 _seat(state, futures, state.jobs[who[-1]], who)
     if books and (has_left or (futures.book is None and futures.prospect is None)):
-        kept = [seq for seq in state.bookings if is_standing(state, seq)]
-        if len(kept) < len(state.bookings):
-            bookings.keep_only(state, kept)
-            futures.book = None
-            state.stirred |= FREED
+        _void(state, futures)
+
+
+def _void(state: State, futures: Futures) -> None:
+    """Give up what is reserved for jobs that stand in line no more."""
+    kept = [seq for seq in state.bookings if is_standing(state, seq)]
+    if len(kept) < len(state.bookings):
+        bookings.keep_only(state, kept)
+        futures.book = None
+        state.stirred |= FREED
 
 
 def _seat(state: State, futures: Futures, job: Job, key: Key) -> None:
@@ -451,14 +461,15 @@ def _seat(state: State, futures: Futures, job: Job, key: Key) -> None:
     else:
         way = manner(state, job)
         if estimates.is_learnt(state) and not futures.has_own_lanes(key):
-            kind = (job.shape, job.look, names, way, estimates.limit_ns(job))
+            is_bound = estimates.is_bound(state, job)
+            kind = (job.shape, job.look, names, way, is_bound, estimates.limit_ns(job))
             number = futures.limited_kind_of(kind) if kind[-1] else futures.kind_of(kind)
             if number is not None:
                 if not futures.has_price(number):
                     _price(state, futures, number)
                 futures.sit(key, number, (), ())
                 return
-        row_of = futures.kind_of((job.shape, job.look, (), way, 0))
+        row_of = futures.kind_of((job.shape, job.look, (), way, False, 0))
     rows = estimates.depended_on(state, names) if learns else ()
     futures.sit(key, row_of, estimates.lanes(state, job), rows)
 
@@ -466,7 +477,8 @@ def _seat(state: State, futures: Futures, job: Job, key: Key) -> None:
 def _price(state: State, futures: Futures, kind: int) -> None:
     """Make the lanes of a kind of jobs anew."""
     names = futures.names_of(kind)
-    lanes = estimates.learnt_lanes(state, names, futures.limit_of(kind))
+    limit, is_bound = futures.limit_of(kind), futures.is_bound(kind)
+    lanes = estimates.learnt_lanes(state, names, limit, is_bound)
     futures.price(kind, lanes, estimates.depended_on(state, names))
 
 

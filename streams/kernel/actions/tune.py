@@ -23,9 +23,8 @@ _RULES = {
 def run(session: Session) -> None:
     """Measure, and move what is to be moved; each move is said."""
     state = session.state
-    futures = state.indexes.futures
-    is_waiting = futures is not None and bool(futures.lines or futures.resting)
-    for move in tuning.run(state, is_waiting or session.lone is not None):
+    is_waiting = state.indexes.is_place_wanted() or session.lone is not None
+    for move in tuning.run(state, is_waiting):
         _say(state, move)
 
 

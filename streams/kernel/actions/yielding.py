@@ -288,7 +288,7 @@ def run(session: Session) -> None:
     if timing is None or futures is None:
         return
     if session.make_way is None or session.host is None:
-        if not (futures.lines or futures.resting):  # else nothing has been looked at
+        if not session.state.indexes.is_place_wanted():  # else nothing has been looked at
             manners.look_again(session.state, 0)
         return
     assert timing.yields is not None

@@ -87,9 +87,14 @@ def reserve(
         pods = 0
 
 
-def foreseen(state: State, job: Job, reason: Reason) -> Foreseen:
-    """What is said of a job that starts when it is its turn."""
-    estimate = estimates.of_run(state, job)
+def foreseen(state: State, job: Job, reason: Reason, booked_ns: int = 0) -> Foreseen:
+    """What is said of a job that starts when it is its turn. `booked_ns`: for so long it is booked;
+    0: it counts as to run as long as is expected of it now.
+    """
+    if booked_ns:
+        estimate = estimates.as_booked(state, job, booked_ns)
+    else:
+        estimate = estimates.of_run(state, job)
     return Foreseen(reason, 0, 0, 0, 0, estimate.ns, estimate.source, 0)
 
 

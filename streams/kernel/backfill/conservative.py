@@ -15,7 +15,13 @@ from ganger.schemas.enums import DecisionKind
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill import bookings, estimates
 from ganger.streams.kernel.backfill.bases import NodeHeld, NodeProspect
-from ganger.streams.kernel.backfill.several import Several, gang_of, held_of, is_bookable
+from ganger.streams.kernel.backfill.several import (
+    Several,
+    duration_of,
+    gang_of,
+    held_of,
+    is_bookable,
+)
 from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import Job, Key
 from ganger.streams.kernel.horizon.prospect import Gain
@@ -129,7 +135,7 @@ class Conservative(Several):
                 gang = gang_of(state, state.jobs[seq])
                 held = None
                 if gang is not None and start_ns >= state.now_ns:
-                    duration_ns = _duration_ns(held_of(state.bookings[seq]))
+                    duration_ns = duration_of(held_of(state.bookings[seq]))
                     held = self._find(
                         prospect, state.jobs[seq], duration_ns, start_ns, start_ns + 1
                     )
@@ -158,7 +164,7 @@ class Conservative(Several):
             if job is None or job.key is None:
                 continue  # it waits no more
             if booking is not None:
-                duration_ns = _duration_ns(held_of(booking))
+                duration_ns = duration_of(held_of(booking))
             else:  # booked in this very pass, and not said yet
                 duration_ns = estimates.of_run(state, job).ns or FOREVER
             held = self._find(prospect, job, duration_ns, state.now_ns)
@@ -227,7 +233,7 @@ class Conservative(Several):
 
     def _moves(self, prospect: NodeProspect, seq: int, held: NodeHeld, chance: _Chance) -> bool:
         """Book a job earlier if it can start earlier through a gain; whether it does."""
-        duration_ns = _duration_ns(held)
+        duration_ns = duration_of(held)
         if duration_ns > chance.longest_ns and not _may_shift(prospect, seq, held):
             return False
         before_ns = min(held.start_ns, chance.until_ns)
@@ -267,10 +273,9 @@ class Conservative(Several):
         job = state.jobs[seq]
         key = _key(job)
         kind, told = self._told(job, held)
-        run_ns = 0 if held.until_ns >= FOREVER else held.until_ns - held.start_ns
         gang = gang_of(state, job)
         is_same = gang is None or sum(count for _, count in gang) == len(held.places)
-        if is_same and self._hand.start_at(job, held.places, kind, told, run_ns):
+        if is_same and self._hand.start_at(job, held.places, kind, told, told.estimate_ns):
             bases = self._bases([entry.node for entry in held.places])
             self._book_again(prospect, prospect.met(seq, state.now_ns, bases), changed)
             return
@@ -293,9 +298,7 @@ class Conservative(Several):
     def _told(self, job: Job, held: NodeHeld) -> tuple[DecisionKind, Foreseen]:
         """As what a job starts, and what is said of it."""
         state = self._state
-        estimate = self._estimate(job, held)
-        told = bookings.foreseen(state, job, _IN_TURN)
-        told = told._replace(estimate_ns=estimate.ns, estimate_source=estimate.source)
+        told = bookings.foreseen(state, job, _IN_TURN, duration_of(held))
         if Turns(state, self._futures.lines).key() == job.key:
             return _ALLOCATE, told
         return _BACKFILL, told._replace(reason=_BESIDE, free=self._free() * CARD_MILLI)
@@ -346,10 +349,6 @@ def _may_shift(prospect: NodeProspect, seq: int, held: NodeHeld) -> bool:
     return any(
         nodes[place.node].at(held.start_ns - 1).bit_count() >= least for place in held.places
     )
-
-
-def _duration_ns(held: NodeHeld) -> int:
-    return FOREVER if held.until_ns >= FOREVER else held.until_ns - held.start_ns
 
 
 def _key(job: Job) -> Key:

@@ -69,27 +69,37 @@ def of(state: State, job: Job) -> Estimate:
         ns = declared_ns(job)
         if not ns:
             return NOTHING
-        return Estimate(
-            ns, _margin_ns(state, rows_of(state, job), ns), _SOURCES[settings.estimates]
-        )
+        margin_ns = _margin_ns(state, rows_of(state, job), ns, _most_ns(state, job))
+        return Estimate(ns, margin_ns, _SOURCES[settings.estimates])
     names = rows_of(state, job)
     row = runs.first_known(memory.get(state, name) for name in names)
     limit = limit_ns(job)
     if row:
         ns = runs.predict(row, limit or FOREVER)
-        return Estimate(ns, _margin_ns(state, names, ns), Estimates.PREDICTED)
+        margin_ns = _margin_ns(state, names, ns, _most_ns(state, job))
+        return Estimate(ns, margin_ns, Estimates.PREDICTED)
     return Estimate(limit, 0, Estimates.DECLARED) if limit else NOTHING
 
 
-def _margin_ns(state: State, names: tuple[str, ...], estimate_ns: int) -> int:
-    """What to add. `names`: see `rows_of`."""
+def is_bound(state: State, job: Job) -> bool:
+    """Whether no run of the job, if it has a limit, counts as longer: plans count by the limit, or
+    the job is ended there.
+    """
+    return state.policy.settings.expect == "limit" or _is_ended(state, job)
+
+
+def _most_ns(state: State, job: Job) -> int:
+    return limit_ns(job) or FOREVER if is_bound(state, job) else FOREVER
+
+
+def _margin_ns(state: State, names: tuple[str, ...], estimate_ns: int, most_ns: int) -> int:
+    """What to add, as long as the sum is no more than `most_ns`. `names`: see `rows_of`."""
     if state.policy.settings.margin == "off":
         return 0
-    for name in names:
-        row = memory.get(state, f"margin/{name}")
-        if len(row) >= margins.RATIOS_LEAST:
-            return margins.margin_ns(row, estimate_ns, MARGIN_SHARE_MILLI, MARGIN_UNKNOWN_MILLI)
-    return margins.margin_ns((), estimate_ns, MARGIN_SHARE_MILLI, MARGIN_UNKNOWN_MILLI)
+    rows = (memory.get(state, f"margin/{name}") for name in names)
+    row = runs.first_known(rows, margins.RATIOS_LEAST)
+    margin_ns = margins.margin_ns(row, estimate_ns, MARGIN_SHARE_MILLI, MARGIN_UNKNOWN_MILLI)
+    return min(margin_ns, max(0, most_ns - estimate_ns))
 
 
 def lanes(state: State, job: Job) -> Lanes:
@@ -112,10 +122,10 @@ def is_learnt(state: State) -> bool:
     return state.policy.settings.estimates == "predicted"
 
 
-def learnt_lanes(state: State, names: tuple[str, ...], limit: int) -> Lanes:
+def learnt_lanes(state: State, names: tuple[str, ...], limit: int, bound: bool) -> Lanes:
     """The same of all such jobs with a limit, as `limit_ns` gives it; where lanes are learnt.
 
-    `names`: as `rows_of` gives them.
+    `names`: as `rows_of` gives them; `bound`: see `is_bound`.
     """
     timing = state.policy.timing
     assert timing is not None
@@ -124,7 +134,8 @@ def learnt_lanes(state: State, names: tuple[str, ...], limit: int) -> Lanes:
         row = runs.first_known(memory.get(state, name) for name in names)
         if row:
             ns = runs.predict(row, limit or FOREVER)
-            judged = ns + _margin_ns(state, names, ns)
+            most_ns = limit or FOREVER if bound else FOREVER
+            judged = ns + _margin_ns(state, names, ns, most_ns)
     return _lanes(timing, judged, limit)
 
 
@@ -183,16 +194,24 @@ def of_run(state: State, job: Job) -> Estimate:
     return of(state, job)
 
 
+def as_booked(state: State, job: Job, duration_ns: int) -> Estimate:
+    """The same of a job that is booked: for so long, whatever was learnt since; `FOREVER` where
+    nothing was known.
+    """
+    return of_run(state, job)._replace(ns=duration_ns if duration_ns < FOREVER else 0)
+
+
 def settle(state: State, job: Job, run_ns: int = 0) -> None:
     """Keep what is expected of a job that starts now, if only history says it. `run_ns`: what was
-    expected when its cards were chosen; 0: what is expected now.
+    counted on when its cards were chosen; 0: what is expected now.
     """
     settings = state.policy.settings
     if settings.estimates != "predicted":
         return
-    if settings.margin == "learnt" or settings.expect != "limit" or not limit_ns(job):
+    counts = settings.expect != "limit" or not limit_ns(job)  # else margins alone are learnt by it
+    if counts or settings.margin == "learnt":
         estimate = of(state, job)
-        ns = run_ns or estimate.ns
+        ns = run_ns if run_ns and counts else estimate.ns
         if job.estimate_ns != ns:
             job.estimate_ns, job.estimate_source = ns, estimate.source
             state.touch(job)
@@ -241,9 +260,17 @@ def learns(state: State) -> bool:
 
 
 def depended_on(state: State, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Rows, of those that tell of a job, that its lanes depend on: down to the first known one."""
+    """Rows, of those that tell of a job, that its lanes depend on: down to the first known one,
+    and where margins are learnt to the first whose margin is known.
+    """
+    needs_margin = state.policy.settings.margin == "learnt"
+    needs_run = True
     for place, name in enumerate(names):
-        if name in state.memory:
+        needs_run = needs_run and name not in state.memory
+        if needs_margin:
+            row = memory.get(state, f"margin/{name}")
+            needs_margin = len(row) < margins.RATIOS_LEAST
+        if not (needs_run or needs_margin):
             return names[: place + 1]
     return names
 
@@ -415,15 +442,17 @@ def outlived(state: State, futures: Futures) -> list[Late]:
 
 def over_ns(state: State, job: Job, pod: Pod) -> int:
     """When an attempt that runs is to be ended for its time limit; 0: it is let run."""
-    limit = job.request.time_limit_ns
-    if not limit or not pod.started_ns or pod.suspended_ns:
+    if not _is_ended(state, job) or not pod.started_ns or pod.suspended_ns:
         return 0
+    return max(1, pod.started_ns + job.request.time_limit_ns - pod.ran_ns)
+
+
+def _is_ended(state: State, job: Job) -> bool:
+    """Whether the job has a time limit and is ended there."""
     wish = job.request.on_limit
-    if wish is LimitAction.LET_RUN:
-        return 0
-    if wish is LimitAction.UNKNOWN and not state.policy.settings.end_at_limit:
-        return 0
-    return max(1, pod.started_ns + limit - pod.ran_ns)
+    if not job.request.time_limit_ns or wish is LimitAction.LET_RUN:
+        return False
+    return wish is not LimitAction.UNKNOWN or state.policy.settings.end_at_limit
 
 
 def watch_limits(state: State, job: Job) -> None:

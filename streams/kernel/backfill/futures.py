@@ -22,9 +22,10 @@ HolderKey = tuple[int, int, int]
 _ATTEMPT_BITS = 31
 """Pod and attempt are one number where releases are kept in order."""
 
-Kind = tuple[JobShape, int, tuple[str, ...], int, int]
+Kind = tuple[JobShape, int, tuple[str, ...], int, bool, int]
 """Job shape, look, and names of what is known of the runs of such jobs, if that and a limit give
-their lanes; then how they make way in gaps, see `lent.manner`, and the limit, 0 without one."""
+their lanes; then how they make way in gaps, see `lent.manner`, whether they count as ended at the
+limit, and the limit, 0 without one."""
 
 Learner = Key | int
 """Whose lanes are made of what is known: a job, by its key, or a kind, by its number."""
@@ -318,6 +319,10 @@ class Futures:
 
     def limit_of(self, number: int) -> int:
         """The limit of jobs of a kind whose lanes are made of what is known; 0 without one."""
+        return self._kinds[number][5]
+
+    def is_bound(self, number: int) -> bool:
+        """Whether no run of such jobs counts as longer than their limit."""
         return self._kinds[number][4]
 
     def clear_bench(self, lane_count: int, by_kind: bool) -> None:

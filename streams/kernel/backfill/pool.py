@@ -37,8 +37,11 @@ _NOT_NEEDED = Reason.NOT_NEEDED
 class Starter(Protocol):
     """Starts jobs in a cycle."""
 
-    def start(self, job: Job, kind: DecisionKind, foreseen: Foreseen, claims: bool) -> bool:
-        """Start a job; `claims`: on cards some of whose holders are about to end, when they have.
+    def start(
+        self, job: Job, kind: DecisionKind, foreseen: Foreseen, claims: bool, run_ns: int
+    ) -> bool:
+        """Start a job; `claims`: on cards some of whose holders are about to end, when they have;
+        `run_ns`: it counts as to run so long; 0: as long as is expected of it.
 
         Returns whether nothing kept it.
         """
@@ -116,9 +119,11 @@ class Pool:
             self._futures.outcome = outcome._replace(free=self.free, extra=gap.extra)
         return True
 
-    def _start(self, job: Job, cards: int, kind: DecisionKind, foreseen: Foreseen) -> bool:
+    def _start(
+        self, job: Job, cards: int, kind: DecisionKind, foreseen: Foreseen, run_ns: int = 0
+    ) -> bool:
         claims = cards > self._node.free_count  # some of them are only due
-        if not self._starter.start(job, kind, foreseen, claims):
+        if not self._starter.start(job, kind, foreseen, claims, run_ns):
             return False
         self.free -= cards
         return True
@@ -319,7 +324,7 @@ class Pool:
             self._start_booked(book, seq)
         for seq, booking in changed.items():
             if seq in book.bookings:
-                self._say(seq, booking)
+                self._say(book, seq, booking)
         if book.bookings:
             start_ns, seq = min((one.start_ns, seq) for seq, one in book.bookings.items())
             if (start_ns, seq) != futures.woken:
@@ -331,28 +336,27 @@ class Pool:
         state, futures = self._state, self._futures
         job = state.jobs[seq]
         key = _key(job)
-        cards = book.bookings[seq].cards
-        turns = Turns(state, futures.lines)
-        if turns.key() == key:
-            kind, told = _ALLOCATE, bookings.foreseen(state, job, _IN_TURN)
-        else:
+        booking = book.bookings[seq]
+        cards, kind = booking.cards, _ALLOCATE
+        told = bookings.foreseen(state, job, _IN_TURN, booking.duration_ns)
+        if Turns(state, futures.lines).key() != key:
             kind = _BACKFILL
-            told = bookings.foreseen(state, job, _BESIDE)._replace(free=self.free * CARD_MILLI)
-        if cards <= self.free and self._start(job, cards, kind, told):
-            if book.start(seq).start_ns != state.now_ns:
-                futures.book = None  # it ends later than was booked
+            told = told._replace(reason=_BESIDE, free=self.free * CARD_MILLI)
+        if cards <= self.free and self._start(job, cards, kind, told, told.estimate_ns):
+            book.start(seq)
+            if booking.duration_ns != estimates.expected_ns(state, job):
+                futures.book = None  # it ends at another time than was booked
             return
         book.drop(seq)
         futures.unbooked[key] = None
         if seq in state.bookings:
             bookings.give_up(state, seq, _NOT_NEEDED)
 
-    def _say(self, seq: int, booking: Booking) -> None:
+    def _say(self, book: Book, seq: int, booking: Booking) -> None:
         state = self._state
         job = state.jobs[seq]
-        estimate = estimates.of_run(state, job)
-        assert self._futures.book is not None
-        then = self._futures.book.free.at(booking.start_ns) + booking.cards
+        estimate = estimates.as_booked(state, job, booking.duration_ns)
+        then = book.free.at(booking.start_ns) + booking.cards
         bookings.reserve(
             state, job, booking.start_ns, booking.cards, estimate, Room(self.free, then)
         )
@@ -363,8 +367,10 @@ class Pool:
         book = futures.book
         if book is not None:
             book.free.trim(now_ns)
-            due = sum(book.bookings[seq].cards for seq in book.due(now_ns))
-            if book.free.at(now_ns) + due == self.free:
+            due = [book.bookings[seq] for seq in book.due(now_ns)]
+            is_late = any(one.start_ns < now_ns for one in due)  # it ends later than was booked
+            cards = sum(one.cards for one in due)
+            if not is_late and book.free.at(now_ns) + cards == self.free:
                 return book, {}
         return self._book_anew()
 

@@ -180,13 +180,17 @@ class Several:
 
     def _estimate(self, job: Job, held: NodeHeld) -> Estimate:
         """What is expected of a job, as long as it is booked."""
-        duration_ns = 0 if held.until_ns >= FOREVER else held.until_ns - held.start_ns
-        return estimates.of_run(self._state, job)._replace(ns=duration_ns)
+        return estimates.as_booked(self._state, job, duration_of(held))
 
     def _free(self) -> int:
         """Cards that nobody holds."""
         state = self._state
         return max(0, state.total[CARDS] - state.used[CARDS]) // CARD_MILLI
+
+
+def duration_of(held: NodeHeld) -> int:
+    """How long cards are held; `FOREVER` where no end is known."""
+    return FOREVER if held.until_ns >= FOREVER else held.until_ns - held.start_ns
 
 
 def held_of(booking: Booking) -> NodeHeld:

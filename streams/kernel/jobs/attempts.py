@@ -251,6 +251,8 @@ def _close(state: State, job: Job, phase: Phase) -> None:
     if job.claims:
         quota.disclaim(state, job)
     queue = state.queues[job.queue]
+    if job.tally is not None:
+        quota.relent(state, queue)  # also of one that was held, which claims nothing
     if is_pending(job):
         for role, shape in zip(job.roles, job.shape.shapes, strict=True):
             quota.expect(queue, shape.charges, -role.pending())

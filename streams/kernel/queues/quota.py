@@ -41,10 +41,7 @@ def charge(state: State, queue: Queue, charges: Charges, count: int) -> None:
     indexes.idle_left = None
     if count < 0:
         indexes.zero_grew = True
-        if indexes.inqueue.limited or indexes.gate.limited:
-            for level in queue.chain:
-                indexes.inqueue.relent(level.index)
-                indexes.gate.relent(level.index)
+        relent(state, queue)
 
 
 def expect(queue: Queue, charges: Charges, count: int) -> None:
@@ -59,8 +56,14 @@ def depart(state: State, queue: Queue, charges: Charges, count: int) -> None:
     for leaving in queue.leaving_up:
         for place, amount in charges:
             leaving[place] += amount * count
+    if count > 0:
+        relent(state, queue)
+
+
+def relent(state: State, queue: Queue) -> None:
+    """Ask those again whom limits of the queue, or of one above it, have stopped."""
     indexes = state.indexes
-    if count > 0 and (indexes.inqueue.limited or indexes.gate.limited):
+    if indexes.inqueue.limited or indexes.gate.limited:
         for level in queue.chain:
             indexes.inqueue.relent(level.index)
             indexes.gate.relent(level.index)
