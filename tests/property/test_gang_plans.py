@@ -4,8 +4,6 @@ import random
 
 import pytest
 
-from ganger.replay.promises import PromiseCheck
-from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
 from support.gang_cells import (
     STARTS,
@@ -16,7 +14,7 @@ from support.gang_cells import (
     stays,
 )
 from support.node_planners import Conservative, Hybrid, Stay, starts_of
-from support.timed_cells import TimedHistory, follow_restored
+from support.timed_cells import TimedHistory, fills_break_no_promise, follow_restored
 
 JOBS = 45
 SEEDS = range(12)
@@ -72,13 +70,7 @@ def test_no_start_in_a_gap_breaks_a_reservation(reserve: str, odd: bool, seed: i
     nodes = random_nodes(chance)
     jobs = random_gangs(chance, nodes, JOBS, odd=odd)
     cell = carry_out_gangs(reserving(reserve), nodes, jobs, checks=odd)
-    decided: list[list[Decision]] = [[] for _ in cell.records]
-    for decision in cell.decisions:
-        decided[decision.cause_seq].append(decision)
-    check = PromiseCheck()
-    check.check(cell.records, decided)
-    assert not check.violations, check.first
-    assert any(one.kind is DecisionKind.BACKFILL for one in cell.decisions)
+    fills_break_no_promise(cell)
 
 
 @pytest.mark.parametrize("depth", [1, 3])

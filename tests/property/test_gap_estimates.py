@@ -5,15 +5,13 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from ganger.replay.promises import PromiseCheck
 from ganger.schemas import records as r
-from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
 from ganger.schemas.reasons import Reason
 from support.builders import Cell
 from support.gang_cells import carry_out_gangs
 from support.node_planners import Gang, Node, Part
-from support.timed_cells import timed_policy
+from support.timed_cells import fills_break_no_promise, timed_policy
 
 JOBS = 60
 SEEDS = range(3)
@@ -45,13 +43,7 @@ def carried_out(policy: r.PolicyConfigured, layout: str, seed: int) -> Cell:
 def test_no_start_in_a_gap_breaks_a_reservation(preset: str, layout: str, seed: int) -> None:
     """By the fold of decisions that `verify` does, which knows nothing of plans."""
     cell = carried_out(timed_policy(preset), layout, seed)
-    decided: list[list[Decision]] = [[] for _ in cell.records]
-    for decision in cell.decisions:
-        decided[decision.cause_seq].append(decision)
-    check = PromiseCheck()
-    check.check(cell.records, decided)
-    assert not check.violations, check.first
-    assert any(one.kind is DecisionKind.BACKFILL for one in cell.decisions)
+    fills_break_no_promise(cell)
 
 
 @pytest.mark.parametrize("reserve", ["1", "2"])

@@ -4,13 +4,11 @@ import random
 
 import pytest
 
-from ganger.replay.promises import PromiseCheck
-from ganger.schemas.decisions import Decision
-from ganger.schemas.enums import DecisionKind
 from ganger.streams.kernel.horizon.book import Book
 from support.builders import Cell
 from support.gang_cells import carry_out_gangs, reserving
 from support.node_planners import Gang, Node, Part
+from support.timed_cells import fills_break_no_promise
 
 CARDS = 8
 NODE = Node(CARDS, ((1 << CARDS) - 1,))
@@ -39,13 +37,7 @@ def carried_out(reserve: str, jobs: list[Gang]) -> Cell:
 def test_no_start_in_a_gap_breaks_a_reservation(reserve: str, seed: int) -> None:
     """Under the estimates that admitted them, all who have a reservation have their cards."""
     cell = carried_out(reserve, random_jobs(seed))
-    decided: list[list[Decision]] = [[] for _ in cell.records]
-    for decision in cell.decisions:
-        decided[decision.cause_seq].append(decision)
-    check = PromiseCheck()
-    check.check(cell.records, decided)
-    assert not check.violations, check.first
-    assert any(one.kind is DecisionKind.BACKFILL for one in cell.decisions)
+    fills_break_no_promise(cell)
 
 
 def test_whoever_was_booked_first_keeps_its_start_when_a_run_lasts_longer() -> None:

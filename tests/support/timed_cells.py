@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from ganger.replay.promises import PromiseCheck
 from ganger.schemas import records as r
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import BackfillPreference, DecisionKind, FailureKind
@@ -30,6 +31,34 @@ def timed_policy(name: str, **settings: str) -> r.PolicyConfigured:
     kept = tuple(one for one in preset.settings if one.key not in settings)
     more = tuple(r.Argument(key, value) for key, value in settings.items())
     return replace(preset, settings=(*kept, *more), time_ns=b.GENESIS)
+
+
+def ask(cell: b.Cell, job: str, cards: int, run_s: int, **more: object) -> None:
+    """A job of one pod comes that is expected to run so long."""
+    made = b.submission(job, b.role(cards=cards), time_ns=cell.now_ns)
+    cell.put(replace(made, runtime_estimate_ns=run_s * b.SECOND, **more))
+
+
+def go(cell: b.Cell, after_s: int = 1) -> list[Decision]:
+    """A cycle; who starts is reported running at once."""
+    made = cell.tick(after_s)
+    for one in made:
+        if one.kind in STARTS:
+            cell.started(one.job, one.pod, one.attempt)
+    return made
+
+
+def fills_break_no_promise(cell: b.Cell) -> None:
+    """Asserts that jobs were started in gaps, and that by the fold of decisions that `verify` does
+    none of them broke a reservation.
+    """
+    decided: list[list[Decision]] = [[] for _ in cell.records]
+    for decision in cell.decisions:
+        decided[decision.cause_seq].append(decision)
+    check = PromiseCheck()
+    check.check(cell.records, decided)
+    assert not check.violations, check.first
+    assert any(one.kind is DecisionKind.BACKFILL for one in cell.decisions)
 
 
 class TimedHistory:

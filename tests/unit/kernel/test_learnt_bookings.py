@@ -7,29 +7,19 @@ cell that was restored from a snapshot has the same plan.
 from msgspec.structs import replace
 
 from ganger.schemas import records as r
-from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
 from ganger.streams.kernel import snapshot
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.step import step
 from support.builders import SECOND, Cell, node, role, submission
-from support.timed_cells import STARTS, timed_policy
-
-
-def go(cell: Cell, after_s: int = 0) -> list[Decision]:
-    """A cycle; who starts is reported running at once."""
-    made = cell.tick(after_s)
-    for one in made:
-        if one.kind in STARTS:
-            cell.started(one.job, one.pod, one.attempt)
-    return made
+from support.timed_cells import STARTS, go, timed_policy
 
 
 def ask(cell: Cell, job: str, cards: int, declared_s: int = 0) -> None:
     """A job of one pod comes, and a cycle runs."""
     made = submission(job, role(cards=cards), time_ns=cell.now_ns)
     cell.put(replace(made, runtime_estimate_ns=declared_s * SECOND))
-    go(cell)
+    go(cell, 0)
 
 
 def ends(cell: Cell, job: str, after_s: int) -> None:
@@ -54,7 +44,7 @@ def learnt() -> Cell:
     ask(cell, "next", 8)
     ask(cell, "last", 8)
     ends(cell, "old", 4)
-    go(cell)
+    go(cell, 0)
     return cell
 
 
@@ -81,7 +71,7 @@ def test_who_is_booked_behind_another_begins_when_that_one_ends() -> None:
 def test_a_booked_job_counts_as_to_run_as_long_as_it_was_booked() -> None:
     cell = learnt()
     ends(cell, "young", 1)
-    (start,) = [d for d in go(cell) if d.kind in STARTS]
+    (start,) = [d for d in go(cell, 0) if d.kind in STARTS]
     assert (start.job, start.estimate_ns) == ("next", 10 * SECOND)
     (booking,) = cell.state.bookings.values()
     assert booking.start_ns == start.time_ns + 10 * SECOND
@@ -98,10 +88,10 @@ def test_who_was_booked_before_anything_was_known_is_expected_to_end() -> None:
     ask(cell, "other", 4, 20)
     ask(cell, "next", 8)
     ends(cell, "first", 10)
-    go(cell)
+    go(cell, 0)
     ask(cell, "last", 8)
     ends(cell, "other", 5)
-    go(cell)
+    go(cell, 0)
     other = restored(cell)
     ask(cell, "more", 8)
     for record in cell.records[other.next_seq :]:
@@ -132,7 +122,7 @@ def test_who_says_otherwise_while_it_is_booked_counts_by_that_once_it_runs() -> 
     said = r.JobUpdateRequested(cell.now_ns, "", None, "next", "me", None, None, ())
     cell.put(replace(said, runtime_estimate_ns=30 * SECOND))
     ends(cell, "first", 45)
-    go(cell)
+    go(cell, 0)
     began_ns = cell.now_ns
     follow(cell, restored(cell), 0, 5, 6)
     (booking,) = cell.state.bookings.values()

@@ -3,28 +3,13 @@
 from msgspec.structs import replace
 
 from ganger.schemas import records as r
-from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import BackfillPreference, DecisionKind, Tier
-from support.builders import SECOND, Cell, node, role, submission
+from support.builders import Cell, node
 from support.decision_lines import cordon
 from support.lent_cells import lent_policy
-from support.timed_cells import STARTS
+from support.timed_cells import STARTS, ask, go
 
 REFUSE = BackfillPreference.REFUSE
-
-
-def ask(cell: Cell, job: str, cards: int, run_s: int, **more: object) -> None:
-    made = submission(job, role(cards=cards), time_ns=cell.now_ns)
-    cell.put(replace(made, runtime_estimate_ns=run_s * SECOND, **more))
-
-
-def go(cell: Cell) -> list[Decision]:
-    """A cycle; who starts runs at once."""
-    made = cell.tick()
-    for one in made:
-        if one.kind in STARTS:
-            cell.started(one.job, one.pod, one.attempt)
-    return made
 
 
 def test_spot_work_that_refuses_gaps_starts_in_its_turn() -> None:

@@ -9,7 +9,7 @@ from ganger.streams.kernel import snapshot
 from ganger.streams.kernel.step import step
 from support.builders import SECOND, Cell, node, queue, role, submission
 from support.lent_cells import lent_policy
-from support.timed_cells import STARTS, timed_policy
+from support.timed_cells import go, timed_policy
 
 
 def fitting(rules: r.PolicyConfigured) -> r.PolicyConfigured:
@@ -19,12 +19,6 @@ def fitting(rules: r.PolicyConfigured) -> r.PolicyConfigured:
 def ask(cell: Cell, job: str, cards: int, user: str = "u", priority: int = 0) -> None:
     made = submission(job, role(cards=cards), user=user, priority=priority, time_ns=cell.now_ns)
     cell.put(replace(made, runtime_estimate_ns=10 * SECOND))
-
-
-def go(cell: Cell, after_s: int = 0) -> None:
-    for one in cell.tick(after_s):
-        if one.kind in STARTS:
-            cell.started(one.job)
 
 
 def decides_the_same_restored(cell: Cell, *asked: tuple[str, int, str, int]) -> bool:
@@ -58,7 +52,7 @@ def limited(rules: r.PolicyConfigured) -> Cell:
     cell = Cell().start(node("n", 8), queue("q", limits=(limit,)), rules=rules)
     for job in ("first", "second"):
         ask(cell, job, 4)
-        go(cell)
+        go(cell, 0)
     assert cell.state.indexes.gate.limited and cell.state.indexes.gate.count == 1
     return cell
 
@@ -70,7 +64,7 @@ def test_who_waits_is_stopped_by_a_limit() -> None:
 def test_who_does_not_fit_comes_where_another_is_stopped_by_a_limit() -> None:
     cell = limited(fitting(lent_policy()))
     ask(cell, "head", 4, "v")
-    go(cell)
+    go(cell, 0)
     assert decides_the_same_restored(cell, ("urgent", 4, "w", 1))
 
 
@@ -78,7 +72,7 @@ def test_a_job_is_cancelled_behind_which_others_are_booked() -> None:
     cell = Cell().start(node("n", 8), rules=fitting(timed_policy("hpc-conservative")))
     for job, cards in (("runs", 4), ("ends", 4), ("waits", 8), ("behind", 8)):
         ask(cell, job, cards)
-        go(cell)
+        go(cell, 0)
     cell.succeeded("ends")
     go(cell, 1)
     assert len(cell.state.bookings) == 2
@@ -90,7 +84,7 @@ def test_nothing_calls_for_a_pass_where_gaps_are_tuned() -> None:
     cell = Cell().start(node("n", 8), rules=fitting(lent_policy()))
     for job, cards in (("runs", 4), ("waits", 8)):
         ask(cell, job, cards)
-        go(cell)
+        go(cell, 0)
     go(cell, 1)
     assert not cell.state.stirred
     assert decides_the_same_restored(cell)

@@ -2,26 +2,11 @@
 
 from msgspec.structs import replace
 
-from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
 from support.builders import SECOND, Cell, node, role, submission
 from support.lent_cells import lent_policy
 from support.taking import evicted
-from support.timed_cells import STARTS
-
-
-def ask(cell: Cell, job: str, cards: int, run_s: int, **more: object) -> None:
-    made = submission(job, role(cards=cards), time_ns=cell.now_ns)
-    cell.put(replace(made, runtime_estimate_ns=run_s * SECOND, **more))
-
-
-def go(cell: Cell) -> list[Decision]:
-    """A cycle; who starts runs at once."""
-    made = cell.tick()
-    for one in made:
-        if one.kind in STARTS:
-            cell.started(one.job, one.pod, one.attempt)
-    return made
+from support.timed_cells import STARTS, ask, go
 
 
 def test_no_cards_are_reserved_for_spot_work_that_waits() -> None:

@@ -6,26 +6,12 @@ from ganger.schemas import records as r
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
 from ganger.streams.presets.loader import load_policy
-from support.builders import GENESIS, SECOND, Cell, node, role, submission
+from support.builders import GENESIS, SECOND, Cell, node
 from support.decision_lines import cordon
 from support.lent_cells import lent_policy
-from support.timed_cells import STARTS
+from support.timed_cells import STARTS, ask, go
 
 COMES_BACK = (DecisionKind.RESUME, *STARTS)
-
-
-def ask(cell: Cell, job: str, cards: int, run_s: int, **more: object) -> None:
-    made = submission(job, role(cards=cards), time_ns=cell.now_ns)
-    cell.put(replace(made, runtime_estimate_ns=run_s * SECOND, **more))
-
-
-def go(cell: Cell, after_s: int = 1) -> list[Decision]:
-    """A cycle; who starts runs at once."""
-    made = cell.tick(after_s)
-    for one in made:
-        if one.kind in STARTS:
-            cell.started(one.job, one.pod, one.attempt)
-    return made
 
 
 def come(made: list[Decision]) -> list[tuple[str, str]]:
