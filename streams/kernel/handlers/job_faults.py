@@ -55,22 +55,22 @@ def job_fault(state: State, record: JobSubmitRequested) -> Fault | None:
         if fault is not None:
             return fault
     retry = record.retry
-    bits = (
-        record.runtime_estimate_ns
-        | record.time_limit_ns
-        | record.sla_waiting_ns
-        | retry.limit
-        | retry.backoff_ns
-        | retry.backoff_max_ns
-        | record.backfill_risk_milli
-        | record.min_success
-        | record.protected_ns
-        | record.notice_ns
+    numbers = (
+        record.runtime_estimate_ns,
+        record.time_limit_ns,
+        record.sla_waiting_ns,
+        retry.limit,
+        retry.backoff_ns,
+        retry.backoff_max_ns,
+        record.backfill_risk_milli,
+        record.min_success,
+        record.protected_ns,
+        record.notice_ns,
     )
-    if not 0 <= bits < NUMBER_MAX:  # else so is each of them
-        fault = _numbers_fault(record)
-        if fault is not None:
-            return fault
+    if (least := min(numbers)) < 0:
+        return (_VALUE_OUT_OF_RANGE, least, 0)
+    if (greatest := max(numbers)) > NUMBER_MAX:
+        return (_VALUE_OUT_OF_RANGE, greatest, NUMBER_MAX)
     if retry.backoff_max_ns < retry.backoff_ns:
         return (_VALUE_OUT_OF_RANGE, retry.backoff_ns, retry.backoff_max_ns)
     if abs(record.priority) > PRIORITY_MAX:
@@ -93,27 +93,6 @@ def job_fault(state: State, record: JobSubmitRequested) -> Fault | None:
         record.actions,
     )
     return None if rest == _NO_REST else _rest_fault(record)
-
-
-def _numbers_fault(record: JobSubmitRequested) -> Fault | None:
-    """Which of a job's numbers is out of range: the least, else the greatest."""
-    numbers = (
-        record.runtime_estimate_ns,
-        record.time_limit_ns,
-        record.sla_waiting_ns,
-        record.retry.limit,
-        record.retry.backoff_ns,
-        record.retry.backoff_max_ns,
-        record.backfill_risk_milli,
-        record.min_success,
-        record.protected_ns,
-        record.notice_ns,
-    )
-    if (least := min(numbers)) < 0:
-        return (_VALUE_OUT_OF_RANGE, least, 0)
-    if (greatest := max(numbers)) > NUMBER_MAX:
-        return (_VALUE_OUT_OF_RANGE, greatest, NUMBER_MAX)
-    return None
 
 
 def _rest_fault(record: JobSubmitRequested) -> Fault | None:

@@ -179,9 +179,8 @@ def settle(state: State, job: Job) -> None:
         if not is_pending(job):
             job.reason = _ALL_PODS_SUCCEEDED
             roles = job.roles
-            job.asked = roles[0].succeeded  # most have one role
-            if len(roles) > 1:
-                job.asked = sum([role.succeeded for role in roles])
+            is_one = len(roles) == 1  # as most are
+            job.asked = roles[0].succeeded if is_one else sum([role.succeeded for role in roles])
             _end(state, job, _SUCCEEDED)
             return
         if job.phase in (_ALLOCATED, _RUNNING, _SUSPENDED):

@@ -202,11 +202,10 @@ class Pool:
                 before = freed.get(pod.node, -1)
                 if before < 0:
                     node = state.nodes[pod.node]
-                    after = (node.free_count + len(node.shared)) * CARD_MILLI
+                    before = (node.free_count + len(node.shared)) * CARD_MILLI
                 else:
-                    after = before
                     lacking += before // size
-                freed[pod.node] = after = after + pod.shape.cards_milli
+                freed[pod.node] = after = before + pod.shape.cards_milli
                 lacking -= after // size
                 if lacking <= 0:
                     return True
