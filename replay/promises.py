@@ -9,7 +9,9 @@ cell where they name none. A reservation that does not fit, and would without th
 broken by it. Jobs in gaps that yield on demand (suspendable and spot ones) break none.
 
 Where the fold cannot know better it takes the side of the kernel: a pod that outlives its estimate
-counts as gone, so does one that was told to end, and lost or closed nodes count as open.
+counts as gone, so does one that was told to end, and lost or closed nodes count as open. Who starts
+later than it claimed, or than was reserved for it, waited for somebody who outlived his estimate:
+what moves back behind it moves for those who were late.
 
 It also holds evictions against the protection that a pod was given when it was placed.
 """
@@ -46,6 +48,7 @@ _FINISH = DecisionKind.FINISH
 _MOVE = DecisionKind.MOVE
 _RESERVE = DecisionKind.RESERVE
 _RESUME = DecisionKind.RESUME
+_UNCLAIM = DecisionKind.UNCLAIM
 _UNRESERVE = DecisionKind.UNRESERVE
 
 _YIELDS = (Reason.SUSPENDABLE, Reason.SPOT_FILL, Reason.RESUMED)
@@ -135,6 +138,7 @@ class PromiseCheck:
         self._held: dict[_AttemptKey, _Held] = {}
         self._attempts: dict[str, dict[_AttemptKey, None]] = {}  # keys of `_held` by job
         self._booked: dict[str, _Bookings] = {}  # by job
+        self._claimed_ns: dict[str, int] = {}  # job -> when it claimed what it waits for
 
     def check(self, records: Sequence[Record], decided: Sequence[Sequence[Decision]]) -> None:
         """Records, and all that each led to."""
@@ -175,6 +179,7 @@ class PromiseCheck:
     def _take(self, decisions: Sequence[Decision]) -> None:
         """The decisions of one record."""
         fills: dict[str, Decision] = {}
+        waited: set[str] = set()  # who start late
         late: dict[str, _Bookings] = {}  # as promised before a fill
         renewed: _Renewed = {}
         for decision in decisions:
@@ -184,24 +189,32 @@ class PromiseCheck:
                     continue
                 self._is_active = True
                 self._hold(decision)
-                self._booked.pop(decision.job, None)
+                if self._is_late(decision):
+                    waited.add(decision.job)
                 if kind is _BACKFILL and decision.reason not in _YIELDS:
                     fills.setdefault(decision.job, decision)
             elif kind is _RESERVE and decision.job:  # else it was asked for, see module `windows`
                 self._is_active = True
                 self._book(decision, renewed, late if fills else None)
-            elif kind is _UNRESERVE or kind is _CLAIM:
+            elif kind is _UNRESERVE:
+                self._booked.pop(decision.job, None)
+            elif kind is _CLAIM:
                 self._booked.pop(decision.job, None)  # who claims its cards has what was promised
+                self._claimed_ns.setdefault(decision.job, decision.time_ns)
+            elif kind is _UNCLAIM:
+                self._claimed_ns.pop(decision.job, None)
             elif kind is _RESUME:
                 self._resume(decision)
             elif kind is _FINISH:
                 self._booked.pop(decision.job, None)
+                self._claimed_ns.pop(decision.job, None)
                 for key in [*self._attempts.get(decision.job, ())]:
                     self._forget(key)
             elif kind is _EVICT or kind is _MOVE:
                 self._evict(decision)
-        if fills and self._booked:
-            self._prove(fills, late)
+        judged = {job: fill for job, fill in fills.items() if job not in waited}
+        if judged and self._booked:
+            self._prove(judged, {} if waited else late)
         for key in [key for job in fills for key in self._attempts.get(job, ())]:
             held = self._held[key]
             held.end_ns -= held.margin_ns
@@ -222,6 +235,14 @@ class PromiseCheck:
         key = (decision.job, decision.pod, decision.attempt)
         self._held[key] = _Held(decision.node, milli, end_ns, decision.protect_ns, margin_ns)
         self._attempts.setdefault(decision.job, {})[key] = None
+
+    def _is_late(self, decision: Decision) -> bool:
+        """Whether a job that is placed was to be placed before, by its claim or its reservation;
+        neither is needed any more.
+        """
+        booked = self._booked.pop(decision.job, {}).values()
+        claimed_ns = self._claimed_ns.pop(decision.job, FOREVER)
+        return min([claimed_ns, *(one.start_ns for one in booked)]) < decision.time_ns
 
     def _forget(self, key: _AttemptKey) -> None:
         del self._held[key]

@@ -13,6 +13,7 @@ from support.timed_cells import (
     TimedHistory,
     Work,
     carry_out,
+    fills_break_no_promise,
     follow_restored,
     random_work,
     timed_policy,
@@ -54,6 +55,26 @@ def test_who_goes_on_from_a_snapshot_knows_what_was_learnt(
     history = TimedHistory(timed_policy(preset, **settings), seed, nodes, overruns=True)
     follow_restored(history, steps=STEPS, seed=3)
     assert any(d.estimate_source is Estimates.PREDICTED for d in history.cell.decisions)
+
+
+@pytest.mark.parametrize(
+    ("preset", "settings", "seed", "nodes"),
+    [
+        ("hpc-easy", {}, 1, (CARDS,)),
+        ("hpc-predict", {"expect": "estimate"}, 7, (CARDS,)),
+        ("hpc-conservative", {}, 2, (CARDS,)),
+        ("hpc-conservative", {}, 11, (4, 4, 2)),
+    ],
+    ids=["easy", "predict", "conservative", "on nodes"],
+)
+def test_who_outlives_its_estimate_makes_nobody_else_break_a_promise(
+    preset: str, settings: dict[str, str], seed: int, nodes: tuple[int, ...]
+) -> None:
+    """By the fold that `verify` does: jobs that claimed start late, bookings move behind them."""
+    history = TimedHistory(timed_policy(preset, **settings), seed, nodes, overruns=True)
+    for _ in range(160):
+        history.step()
+    fills_break_no_promise(history.cell)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -159,6 +159,50 @@ def test_who_outlives_its_estimate_is_nobodys_fault() -> None:
     assert story.check.violations == 0
 
 
+def claim(job: str, at_ns: int, cards: int) -> Decision:
+    return decision(K.CLAIM, job, at_ns, cards, Reason.CLAIM_MADE)
+
+
+@pytest.mark.parametrize(
+    ("before", "violations"),
+    [
+        ([claim("b", 10, 3)], 1),
+        ([claim("b", 9, 3)], 0),
+        ([claim("b", 9, 3), decision(K.UNCLAIM, "b", 10)], 1),
+        ([claim("b", 9, 3), decision(K.FINISH, "b", 10)], 1),
+        ([reserve("b", 3, 10, 100)], 1),
+        ([reserve("b", 3, 9, 100)], 0),
+        ([reserve("b", 3, 9, 100), unreserve("b")], 1),
+    ],
+    ids=["at once", "late", "given up", "ended", "booked for now", "booked before", "unbooked"],
+)
+def test_who_starts_later_than_it_was_let_in_delays_nobody(
+    before: list[Decision], violations: int
+) -> None:
+    """Somebody outlived his estimate meanwhile."""
+    story = busy()
+    story.at(*before)
+    story.at(fill("b", 10, 3, 91))
+    assert story.check.violations == violations
+
+
+def test_what_moves_back_behind_who_starts_late_is_nobody_elses_fault() -> None:
+    story = busy()
+    story.at(claim("b", 9, 2))
+    story.at(fill("b", 10, 2, 95), fill("c", 10, 1, 95), reserve("head", 10, 105, 305))
+    assert story.check.violations == 0
+    story.at(fill("d", 11, 1, 95))
+    assert story.check.violations == 1  # where the reservation stands now it counts as before
+
+
+def test_the_margin_of_who_started_late_counts_no_more() -> None:
+    story = busy()
+    story.at(claim("b", 9, 1))
+    story.at(fill("b", 10, 1, 90, margin_ns=50))
+    story.at(fill("c", 11, 2, 900))
+    assert story.check.violations == 0
+
+
 def test_reservations_of_all_count_against_each_other() -> None:
     story = Story()
     story.at(allocate("runs", 0, 10, 100))
