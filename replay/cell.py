@@ -48,6 +48,12 @@ _WAKES_MAX = 1000
 """Ticks in a row at one moment; a kernel that asks for more asks for ever."""
 
 
+_IDLE_WAKES_MAX = 1000
+"""Moments in a row at which nothing is under way and the kernel alone asks to be woken, as for the
+end of each window of a controller. Whoever still waits after them waits for ever.
+"""
+
+
 class VirtualCell:
     """One simulated cell with its workload.
 
@@ -99,6 +105,7 @@ class VirtualCell:
         self._jobs = jobs
         self._submit_ns = self.now_ns  # of the next job
         self._wake_ns: int | None = None  # as the kernel said last
+        self._idle_wakes = 0  # see `_IDLE_WAKES_MAX`
         self._submissions = Submissions(assumptions, seed)
         failing = PodFailures(seed, faults.pod_failure_milli) if faults.pod_failure_milli else None
         self._executor = Executor(
@@ -129,6 +136,8 @@ class VirtualCell:
         now_ns, state = self.now_ns, self._state
         self.take(Tick(now_ns, "", None, state.epoch, True))
         used = state.used[CARDS]
+        if self._idle_wakes and used == self.held.value:
+            return  # if it never changes again the run ended before
         self.held.set(now_ns, used)
         idle = 0
         if state.waiting_count or self._executor.suspended_count:
@@ -182,8 +191,12 @@ class VirtualCell:
             next_ns = submit_ns
         if self._is_troubled:
             next_ns = self._next_trouble_ns(next_ns)
-        if next_ns is None and not self._state.waiting_count:
+        if next_ns is not None:
+            self._idle_wakes = 0
+        elif not self._state.waiting_count or self._idle_wakes >= _IDLE_WAKES_MAX:
             return None
+        else:
+            self._idle_wakes += 1
         wake_ns = self._wake_ns
         if wake_ns is not None and (next_ns is None or wake_ns < next_ns):
             return wake_ns

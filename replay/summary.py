@@ -118,15 +118,20 @@ class Gauge:
     """A count over time: its integral, and its mean in at most `BINS_MAX` bins of equal length.
 
     Bins grow as the time does: when there are too many, neighbours are added up.
+
+    Attributes:
+        value: the count now.
+        bin_ns: length of a bin.
+        bins: integral of each, count x ns.
     """
 
     def __init__(self, start_ns: int) -> None:
         """Starts at 0."""
         self.bin_ns = NS_PER_S
-        self.bins = [0]  # integrals, count x ns
+        self.bins = [0]
         self._start_ns = self._now_ns = start_ns
         self._bin_end_ns = start_ns + self.bin_ns
-        self._value = 0
+        self.value = 0
 
     @property
     def integral(self) -> int:
@@ -138,9 +143,9 @@ class Gauge:
         if now_ns > self._now_ns:
             while now_ns > self._bin_end_ns:
                 self._fill_bin()
-            self.bins[-1] += self._value * (now_ns - self._now_ns)
+            self.bins[-1] += self.value * (now_ns - self._now_ns)
             self._now_ns = now_ns
-        self._value = value
+        self.value = value
 
     def _fill_bin(self) -> None:
         """Complete the last bin and begin the next, or make all bins twice as long."""
@@ -151,7 +156,7 @@ class Gauge:
             self.bin_ns *= 2
             self._bin_end_ns = self._start_ns + len(self.bins) * self.bin_ns
             return
-        self.bins[-1] += self._value * (self._bin_end_ns - self._now_ns)
+        self.bins[-1] += self.value * (self._bin_end_ns - self._now_ns)
         self._now_ns = self._bin_end_ns
         self._bin_end_ns += self.bin_ns
         self.bins.append(0)

@@ -137,6 +137,16 @@ def test_who_never_fits_and_who_never_ends_do_not_keep_a_run_from_ending() -> No
     assert summary.last_ns == 7 * 10**9
 
 
+def test_a_policy_that_always_wants_to_be_woken_does_not_keep_a_run_from_ending() -> None:
+    """The controller of `xirang` looks back every hour, as long as somebody waits."""
+    jobs = (trace_job("huge", 1, 5, (1, 9)), trace_job("a", 2, 5))
+    summary = run(trace(*jobs), ONE_NODE, load_policy("xirang"))
+    assert (summary.started, summary.waiting, summary.waiting_job) == (1, 1, "huge")
+    assert summary.last_ns == 7 * 10**9
+    assert summary.idle_card_seconds == 6 * 2 - 5
+    assert (summary.bin_ns, len(summary.series)) == (10**9, 6)
+
+
 def test_a_job_that_is_turned_away_is_counted_and_nothing_waits_for_it() -> None:
     cluster = replace(ONE_NODE, queues=(QueueSpec("top"), QueueSpec("leaf", "top")))
     jobs = (trace_job("a", 0, 5, queue="top"), trace_job("b", 1, 5, queue="leaf"))
