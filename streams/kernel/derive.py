@@ -19,7 +19,7 @@ from ganger.streams.kernel.jobs.waiting import TimedWaiting, Waiting
 from ganger.streams.kernel.nodes import occupancy, reservations, zones
 from ganger.streams.kernel.preemption.claims_book import book, count
 from ganger.streams.kernel.preemption.evictions import watch_protection
-from ganger.streams.kernel.queues import held_quota, quota, tallies
+from ganger.streams.kernel.queues import held_quota, priorities, quota, tallies
 from ganger.streams.kernel.settings import RESERVE_ALL
 from ganger.streams.kernel.state import Indexes, State
 from ganger.streams.kernel.timers import Timers, Wake
@@ -110,13 +110,12 @@ def recount_queues(state: State) -> None:
         queue.holders.clear()
     for vector in vectors:
         vector[:] = [0] * width  # in place: queues refer to the vectors of those above them
-    state.indexes.least_priority = {}
-    state.indexes.most_priority = {}
+    state.indexes.priorities = {}
     for job in state.jobs.values():
         job.held_quota = None
         if job.phase not in ENDED:
             _count_job(state, job)
-            quota.rank(state, job)
+            priorities.join(state.indexes.priorities, job)
     for seq, claim in state.claims.items():
         count(state, state.jobs[seq], claim, 1)
     state.indexes.gate_grew = True
@@ -182,7 +181,7 @@ def rebuild_timers(state: State) -> None:
         if job.admitted_ns and job.phase is Phase.INQUEUE:
             due = job.admitted_ns + state.policy.settings.inqueue_ns
             timers.at(due, Wake.INQUEUE, job.seq)
-        if job.waiting_since_ns and job.phase in WAITING:
+        if job.waiting_since_ns and job.phase not in ENDED:
             for action in pending_actions(job):
                 due = job.waiting_since_ns + action.timeout_ns
                 if due > state.clock_ns:

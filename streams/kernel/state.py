@@ -43,6 +43,7 @@ from ganger.streams.kernel.nodes.domains import Tree
 from ganger.streams.kernel.nodes.node_index import NodeIndex
 from ganger.streams.kernel.nodes.ranking import Rankings
 from ganger.streams.kernel.nodes.windows import Place, Windows
+from ganger.streams.kernel.queues.priorities import Priorities
 from ganger.streams.kernel.resources import (
     NAMED,
     SHARED,
@@ -346,9 +347,7 @@ class Indexes:
         "ids_kept_ns",
         "inqueue",
         "last_stand",
-        "least_priority",
         "lifted",
-        "most_priority",
         "moved",
         "never_fits",
         "nodes",
@@ -357,6 +356,7 @@ class Indexes:
         "past_use",
         "patient",
         "placing",
+        "priorities",
         "promised",
         "queue_epoch",
         "rankings",
@@ -380,9 +380,8 @@ class Indexes:
         self.claims: dict[JobShape, int] = {}  # jobs that count as demand
         self.idle_left: Need | None = None  # see `quota.idle_left`; none: to be made anew
         self.evict_seen: tuple[int, int] | None = None  # see module `cycle`
-        self.least_priority: dict[int, int] = {}  # by queue: no job of it has less
         self.stale: dict[int, Job] = {}  # jobs below their minimum, by seq; see module `stale`
-        self.most_priority: dict[int, int] = {}  # by queue: no job of it has more
+        self.priorities: dict[int, Priorities] = {}  # of jobs that have not ended, by queue
         self.patient: dict[int, int] = {}  # until when jobs must wait before they take, by seq
         self.candidates: dict[str, object] = {}  # kept by module `candidates`, by action
         self.moved: dict[int, bool] | None = None  # jobs that changed since, by seq; none: all

@@ -44,7 +44,7 @@ KERNEL_LAYERS: tuple[tuple[str, ...], ...] = (
         *("fairness", "horizon", "foresight"),
     ),
     ("entities",),
-    ("nodes.node_index", "jobs.waiting", "timers", "backfill.futures"),
+    ("nodes.node_index", "jobs.waiting", "queues.priorities", "timers", "backfill.futures"),
     ("state",),
     (
         *("digest", "decide"),

@@ -29,7 +29,7 @@ from ganger.streams.kernel.jobs.lines import line_up, step_out
 from ganger.streams.kernel.jobs.new_jobs import add_job
 from ganger.streams.kernel.limits import NUMBER_MAX, PRIORITY_MAX
 from ganger.streams.kernel.preemption.evictions import evict
-from ganger.streams.kernel.queues import held_quota, quota
+from ganger.streams.kernel.queues import held_quota, priorities, quota
 from ganger.streams.kernel.state import State
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
@@ -163,8 +163,9 @@ def update(state: State, record: JobUpdateRequested) -> None:
     step_out(state, job)
     progress.restore(state, job)
     if record.priority is not None:
+        priorities.leave(state.indexes.priorities, job)
         job.priority = record.priority
-        quota.rank(state, job)
+        priorities.join(state.indexes.priorities, job)
     _wish(state, job, record)
     if record.scale:
         if job.flavors and not job.admitted_counts:  # quota was not asked for more than it has

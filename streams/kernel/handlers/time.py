@@ -36,6 +36,7 @@ _BOOKED = Wake.BOOKED
 _MAKE_WAY = Wake.MAKE_WAY
 _CLAIM = Wake.CLAIM
 _JOB_BACKOFF = Wake.JOB_BACKOFF
+_JOB_TTL = Wake.JOB_TTL
 _INQUEUE = Wake.INQUEUE
 _JOB_PENDING = Wake.JOB_PENDING
 _NOTICE = Wake.NOTICE
@@ -66,7 +67,8 @@ def pass_time(state: State, record: Tick) -> bool:
         _begin_hour(state)
     due = state.indexes.timers.due
     while (timer := due(clock_ns)) is not None:
-        _WAKES[timer[1]](state, timer)
+        if timer[1] is _JOB_TTL or _stands(state, timer):
+            _WAKES[timer[1]](state, timer)
     if clock_ns >= state.indexes.ids_kept_ns or len(state.event_ids) > EVENT_IDS_MAX:
         expire_event_ids(state)
     if state.indexes.promised is not None:
@@ -89,18 +91,24 @@ def _begin_hour(state: State) -> None:
 def next_wake(state: State) -> int | None:
     """The earliest time in ns at which time alone would change something; none: never.
 
-    Timers with nothing left to do are dropped on the way, which changes no decision.
+    Timers that do not stand any more are dropped on the way. That changes no decision, as they do
+    nothing when they are due either.
     """
     timers = state.indexes.timers
     while (timer := timers.earliest()) is not None:
-        if _is_due(state, timer):
+        if _stands(state, timer):
             return timer[0]
         timers.drop_earliest()
     return None
 
 
-def _is_due(state: State, timer: Timer) -> bool:
-    """Whether the timer says when something will happen, as the facts are now."""
+def _stands(state: State, timer: Timer) -> bool:
+    """Whether the moment that a timer was set for is still that of the facts.
+
+    Once it is not, it must never be again unless a timer is set for it anew: some states drop such
+    timers and others, which replay, keep them, and all must decide alike. So what may be so now
+    and otherwise later (who waits, who is held) is not asked here but when the timer is due.
+    """
     at_ns, wake = timer[0], timer[1]
     if wake is _POD_START:  # most are of this kind
         found = _unstarted(state, timer)
@@ -121,9 +129,7 @@ def _is_due(state: State, timer: Timer) -> bool:
         found = _live(state, timer)
         return found is not None and at_ns in protections(state, *found)
     if wake is _PATIENCE:
-        job = state.jobs.get(timer[2])
-        until_ns = state.indexes.patient.get(timer[2])
-        return job is not None and job.phase in WAITING and until_ns == at_ns
+        return timer[2] in state.jobs and state.indexes.patient.get(timer[2]) == at_ns
     if wake is _TIME_LIMIT:
         found = _live(state, timer)
         return found is not None and over_ns(state, *found) == at_ns
@@ -141,14 +147,14 @@ def _is_due(state: State, timer: Timer) -> bool:
         job = state.jobs.get(timer[2])
         return (
             job is not None
-            and job.phase in WAITING
+            and job.phase not in ENDED
             and state.policy.sla_waiting_ns is not None
             and deadlines.deadline_ns(state, job) == at_ns
         )
     if wake is _TUNE:
         return tuning.is_on(state) and tuning.ends_ns(state) == at_ns
     if wake is _JOB_PENDING:
-        return bool(_overdue(state, timer))
+        return bool(_patience_over(state, timer))
     return any(at_ns in (r.from_ns, r.to_ns) for r in state.reservations.values())
 
 
@@ -169,8 +175,8 @@ def _unstarted(state: State, timer: Timer) -> tuple[Job, Pod] | None:
 
 
 def _wake_backoff(state: State, timer: Timer) -> None:
-    job = state.jobs.get(timer[2])
-    if job is not None and job.phase not in ENDED and job.key is None:
+    job = state.jobs[timer[2]]
+    if job.key is None:
         step_out(state, job)
         settle(state, job)
 
@@ -191,15 +197,10 @@ def _wake_ttl(state: State, timer: Timer) -> None:
 def _wake_start(state: State, timer: Timer) -> None:
     """An attempt that has not been reported running for too long is told to end."""
     found = _unstarted(state, timer)
-    if found is None:
-        return
+    assert found is not None
     job, pod = found
     waited = state.clock_ns - pod.allocated_ns
     limit = state.policy.settings.start_timeout_ns
-    if waited < limit:
-        due = pod.allocated_ns + limit
-        state.indexes.timers.at(due, _POD_START, pod.job, pod.index, pod.attempt)
-        return
     step_out(state, job)
     if pod.node not in job.avoid:
         job.avoid = tuple(sorted((*job.avoid, pod.node)))
@@ -235,32 +236,30 @@ def _unused(state: State, timer: Timer) -> Job | None:
 
 def _wake_inqueue(state: State, timer: Timer) -> None:
     """An admission that was not used is taken back, so that it keeps nobody out."""
-    job = _unused(state, timer)
-    if job is None:
-        return
+    job = state.jobs[timer[2]]
     if job.seq in state.claims:
         watch_admission(state, job)  # the claim has its own end
     else:
         put_back(state, job, Reason.CLAIM_EXPIRED, 0, state.policy.settings.inqueue_ns)
 
 
-def _overdue(state: State, timer: Timer) -> list[EventAction]:
-    """What follows from a job's wait, if it still waits and this is the moment."""
+def _patience_over(state: State, timer: Timer) -> list[EventAction]:
+    """What is to follow from a job's wait at this moment, should it still wait then."""
     job = state.jobs.get(timer[2])
-    if job is None or job.phase not in WAITING or job.pods:
+    if job is None or job.phase in ENDED:
         return []
-    return [
-        action
-        for action in pending_actions(job)
-        if job.waiting_since_ns + action.timeout_ns == timer[0]
-        and (is_aborted(job) if action.action is JobAction.RESUME_JOB else not job.held)
-    ]
+    since_ns = job.waiting_since_ns
+    return [one for one in pending_actions(job) if since_ns + one.timeout_ns == timer[0]]
 
 
 def _wake_pending(state: State, timer: Timer) -> None:
-    actions = _overdue(state, timer)
-    if actions:
-        follow_pending(state, state.jobs[timer[2]], actions[0])
+    job = state.jobs[timer[2]]
+    if job.phase not in WAITING or job.pods:
+        return
+    for one in _patience_over(state, timer):
+        if is_aborted(job) if one.action is JobAction.RESUME_JOB else not job.held:
+            follow_pending(state, job, one)
+            return
 
 
 def _wake_reservation(state: State, timer: Timer) -> None:
@@ -271,14 +270,11 @@ def _wake_reservation(state: State, timer: Timer) -> None:
 def _wake_limit(state: State, timer: Timer) -> None:
     """A job that has run for as long as it may is ended, if it or the policy says so."""
     found = _live(state, timer)
-    if found is None:
-        return
+    assert found is not None
     job, pod = found
-    over = over_ns(state, job, pod)
-    if over and over <= state.clock_ns:
-        ran_ns = pod.ran_ns + state.clock_ns - pod.started_ns
-        limit = job.request.time_limit_ns
-        end_job(state, job, Phase.FAILED, Reason.TIME_LIMIT, ran_ns, limit)
+    ran_ns = pod.ran_ns + state.clock_ns - pod.started_ns
+    limit = job.request.time_limit_ns
+    end_job(state, job, Phase.FAILED, Reason.TIME_LIMIT, ran_ns, limit)
 
 
 def _wake_booked(state: State, timer: Timer) -> None:
@@ -295,11 +291,9 @@ def _wake_tune(state: State, timer: Timer) -> None:
 
 def _wake_claim(state: State, timer: Timer) -> None:
     """A claim that was not met in time is given up; its job stands in line again."""
-    claim = state.claims.get(timer[2])
-    if claim is not None and claim.until_ns <= state.clock_ns:
-        job = state.jobs[claim.job]
-        give_up(state, job, Reason.CLAIM_EXPIRED)
-        settle(state, job)
+    job = state.jobs[timer[2]]
+    give_up(state, job, Reason.CLAIM_EXPIRED)
+    settle(state, job)
 
 
 def _wake_notice(state: State, timer: Timer) -> None:
@@ -308,8 +302,7 @@ def _wake_notice(state: State, timer: Timer) -> None:
     If the claim that it was to leave for had been given up, its notice was taken back then.
     """
     found = _live(state, timer)
-    if found is None or not 0 < found[1].notice_until_ns <= state.clock_ns:
-        return
+    assert found is not None
     job, pod = found
     identity = (pod.job, pod.index, pod.attempt)
     takers = [seq for seq in sorted(state.claims) if identity in state.claims[seq].victims]
@@ -338,9 +331,8 @@ def _wake_protected(state: State, timer: Timer) -> None:
 
 def _wake_patience(state: State, timer: Timer) -> None:
     """A job has waited long enough: it may take from others from now on."""
-    if state.indexes.patient.get(timer[2]) == timer[0]:
-        del state.indexes.patient[timer[2]]
-        state.indexes.evict_epoch += 1
+    del state.indexes.patient[timer[2]]
+    state.indexes.evict_epoch += 1
 
 
 def expire_event_ids(state: State) -> None:
@@ -367,9 +359,7 @@ def expire_event_ids(state: State) -> None:
 
 def _wake_sla(state: State, timer: Timer) -> None:
     """A job has waited as long as it was promised at most: let it be asked about on its own."""
-    job = state.jobs.get(timer[2])
-    if job is None or job.phase in ENDED or not deadlines.is_overdue(state, job):
-        return
+    job = state.jobs[timer[2]]
     state.indexes.overdue[job.seq] = job
     state.indexes.evict_epoch += 1
     if job.phase is Phase.PENDING and job.key is not None:

@@ -19,7 +19,7 @@ from ganger.streams.kernel.jobs.lines import line_up, step_out
 from ganger.streams.kernel.nodes import occupancy
 from ganger.streams.kernel.preemption import claims_book
 from ganger.streams.kernel.preemption.evictions import evict, evict_for
-from ganger.streams.kernel.queues import held_quota, quota, usage
+from ganger.streams.kernel.queues import held_quota, priorities, quota, usage
 from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 
@@ -255,6 +255,7 @@ def _close(state: State, job: Job, phase: Phase) -> None:
     if is_pending(job):
         for role, shape in zip(job.roles, job.shape.shapes, strict=True):
             quota.expect(queue, shape.charges, -role.pending())
+    priorities.leave(state.indexes.priorities, job)
     for level in queue.chain:
         level.jobs -= 1
     progress.ended_in(state, queue)

@@ -4,7 +4,7 @@ from ganger.schemas.enums import Phase
 from ganger.schemas.records import JobSubmitRequested
 from ganger.streams.kernel.entities import Job, RoleState
 from ganger.streams.kernel.jobs.lifecycle import WAITING, count_waiting
-from ganger.streams.kernel.queues import quota, tallies
+from ganger.streams.kernel.queues import priorities, quota, tallies
 from ganger.streams.kernel.resources import bonds_of
 from ganger.streams.kernel.state import State
 
@@ -35,7 +35,7 @@ def add_job(state: State, record: JobSubmitRequested, phase: Phase) -> Job:
         for seq in job.dependencies:
             state.indexes.dependents.setdefault(seq, []).append(job.seq)
     state.jobs[state.cause] = job
-    quota.rank(state, job)
+    priorities.join(state.indexes.priorities, job)
     state.job_by_key[record.job] = state.cause
     if queue.bounds:
         tallies.enlist(state, job)

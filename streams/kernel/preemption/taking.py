@@ -7,7 +7,7 @@ from typing import Protocol
 from ganger.schemas.enums import Phase, Tri
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.decide import Cause
-from ganger.streams.kernel.entities import ENDED, Group, Job, Key, Queue, Taker
+from ganger.streams.kernel.entities import Group, Job, Key, Queue, Taker
 from ganger.streams.kernel.jobs import progress
 from ganger.streams.kernel.jobs.gangs import counts_of, needed
 from ganger.streams.kernel.jobs.lifecycle import move_job
@@ -17,7 +17,6 @@ from ganger.streams.kernel.nodes.statement import Place, Statement
 from ganger.streams.kernel.preemption import claims_book
 from ganger.streams.kernel.preemption.candidates import Hunt, Pool, Solution, is_starving, pool_of
 from ganger.streams.kernel.preemption.evictions import leave_ns, tell_to_leave
-from ganger.streams.kernel.queues import quota
 from ganger.streams.kernel.queues.quota_tree import dues
 from ganger.streams.kernel.resources import CARDS
 from ganger.streams.kernel.session import Session
@@ -175,11 +174,10 @@ def may_any(state: State, hunt: Hunt) -> bool:
     """Whether any that wait may take: whoever preempts needs somebody of lower priority, who
     reclaims another queue. A quick no for cells that know no such thing.
     """
-    indexes = state.indexes
+    priorities = state.indexes.priorities
     if hunt.is_across or not hunt.by_priority:
-        return not hunt.is_across or len(indexes.least_priority) > 1
-    least = indexes.least_priority
-    return any(most > least[queue] for queue, most in indexes.most_priority.items())
+        return not hunt.is_across or len(priorities) > 1
+    return any(found.differ for found in priorities.values())
 
 
 def _key_of(state: State, queue: Queue) -> tuple[int, ...]:
@@ -202,9 +200,9 @@ def why_not(state: State, job: Job, hunt: Hunt) -> Reason:
     named = state.policy.classes.get(request.priority_class)
     if request.preempts is _NO or (named is not None and not named.preempts):
         return Reason.NEVER_PREEMPTS
-    least = state.indexes.least_priority.get(job.queue, job.priority)
-    if hunt.by_priority and not hunt.is_across and job.priority <= least:
-        return Reason.NOT_LOWER_PRIORITY  # nobody's is below its own
+    if hunt.by_priority and not hunt.is_across:
+        if job.priority <= state.indexes.priorities[job.queue].least():
+            return Reason.NOT_LOWER_PRIORITY  # nobody's is below its own
     if not is_starving(state, job):
         return Reason.NOT_STARVING
     counts = needed(job)
@@ -224,14 +222,14 @@ def run_hunt(session: Session, hunt: Hunt, solve: Solve, place: Place) -> None:
     pool = pool_of(state, hunt)
     if hunt.is_across and hunt.by_priority and not (pool.leaving or pool.spares_any()):
         return
-    tried = taken = 0
+    tried = False
     gone = Statement(state)  # attempts that leave, for others or for whatever reason
     takers = Takers(session, hunt)
     for taker in takers:
         if not tried:
             for pod in pool.leaving:
                 gone.give_back(pod)
-        tried += 1
+        tried = True
         solution = solve(state, taker, hunt, pool, place)
         if solution is None:
             takers.pass_over()
@@ -243,19 +241,7 @@ def run_hunt(session: Session, hunt: Hunt, solve: Solve, place: Place) -> None:
             pool.leaving.append(victim.pod)
         for seq in dict.fromkeys([victim.job.seq for victim in solution.victims]):
             pool.renew(state.jobs[seq])
-        taken += 1
     gone.return_all()
-    if tried and not taken and not hunt.is_across and hunt.by_priority:
-        recount_priorities(state)
-
-
-def recount_priorities(state: State) -> None:
-    """The least and greatest priority that a job of each queue has. O(jobs)."""
-    state.indexes.least_priority = {}
-    state.indexes.most_priority = {}
-    for job in state.jobs.values():
-        if job.phase not in ENDED:
-            quota.rank(state, job)
 
 
 def take(session: Session, hunt: Hunt, job: Job, solution: Solution) -> None:

@@ -79,16 +79,6 @@ def allocated(queue: Queue, place: int) -> int:
     return queue.used[place] - queue.leaving[place]
 
 
-def rank(state: State, job: Job) -> None:
-    """The queue has a job of this priority: see `Indexes.least_priority`."""
-    priority, queue = job.priority, job.queue
-    indexes = state.indexes
-    if priority < indexes.least_priority.setdefault(queue, priority):
-        indexes.least_priority[queue] = priority
-    elif priority > indexes.most_priority.setdefault(queue, priority):
-        indexes.most_priority[queue] = priority
-
-
 def claim(state: State, job: Job) -> None:
     """The minimum of an admitted job begins to count as demand."""
     if not job.claims:
