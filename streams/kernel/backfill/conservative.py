@@ -99,6 +99,8 @@ class Conservative(Several):
         """Book who came, move up who can, start whose time has come."""
         state, futures = self._state, self._futures
         prospect, displaced = self._prospect()
+        # who has lost its booking meanwhile stands among the unbooked
+        displaced = [seq for seq in displaced if seq in state.bookings]
         changed: dict[int, None] = {}
         if len(prospect.booked) + len(displaced) != len(state.bookings):
             for seq in [seq for seq in prospect.booked if seq not in state.bookings]:

@@ -89,7 +89,8 @@ def _begin_hour(state: State) -> None:
 
 
 def next_wake(state: State) -> int | None:
-    """The earliest time in ns at which time alone would change something; none: never.
+    """The earliest time in ns at which time alone would change something; none: never, or not
+    within the time that a kernel knows.
 
     Timers that do not stand any more are dropped on the way. That changes no decision, as they do
     nothing when they are due either.
@@ -97,7 +98,7 @@ def next_wake(state: State) -> int | None:
     timers = state.indexes.timers
     while (timer := timers.earliest()) is not None:
         if _stands(state, timer):
-            return timer[0]
+            return timer[0] if timer[0] <= TIME_MAX else None
         timers.drop_earliest()
     return None
 
