@@ -223,11 +223,14 @@ def note_pods(state: State, futures: Futures, job: Job) -> None:
     assert pods is not None and timing is not None, job.seq
     if len(pods) == 1 and timing.yields is None:  # as below, in fewer steps
         (pod,) = pods.values()
+        holder = (pod.job, pod.index, pod.attempt)
         cards = 0
-        if not pod.card_milli:
+        if pod.card_milli:
+            futures.shares[holder] = None
+        else:
             cards = (pod.mask & ~state.nodes[pod.node].claimed_whole).bit_count()
         end_ns = min(FOREVER, state.now_ns + expected_ns(state, job))
-        futures.expect((pod.job, pod.index, pod.attempt), end_ns, cards)
+        futures.expect(holder, end_ns, cards)
         if futures.prospect is not None:
             futures.touched[pod.node] = None
         return
@@ -313,7 +316,11 @@ def note(state: State, futures: Futures, job: Job, pod: Pod) -> None:
     end_ns = expected_end(state, job, pod)
     if before is not None and before[0] != end_ns:
         futures.book = None  # to be made anew
-    cards = 0 if pod.card_milli else (pod.mask & ~state.nodes[pod.node].claimed_whole).bit_count()
+    cards = 0
+    if pod.card_milli:
+        futures.shares[holder] = None
+    else:
+        cards = (pod.mask & ~state.nodes[pod.node].claimed_whole).bit_count()
     futures.expect(holder, end_ns, cards)
 
 
@@ -348,7 +355,10 @@ def note_claim(state: State, futures: Futures, job: Job) -> None:
         end_ns = claim.since_ns + run_ns
         if end_ns < state.clock_ns:
             end_ns = claim.until_ns + run_ns
-    futures.expect((job.seq, -1, 0), end_ns, cards)
+    holder = (job.seq, -1, 0)
+    if any(entry.card_milli for entry in claim.entries):
+        futures.shares[holder] = None
+    futures.expect(holder, end_ns, cards)
     _touch(futures, claim)
 
 

@@ -125,6 +125,7 @@ class Futures:
         "prospect",
         "resting",
         "rests",
+        "shares",
         "stale",
         "starter",
         "touched",
@@ -152,6 +153,7 @@ class Futures:
         self.unbooked: dict[Key, tuple[int, int] | None] = {}
         self.outcome: Outcome | None = None
         self.rests: tuple[int, int] | None = None
+        self.shares: dict[HolderKey, None] = {}  # who holds, or claims, shares of cards
         self.planner: object | None = None
         self.starter: object | None = None
         self.tune_ns = -1  # the end of a window that a timer was set for last
@@ -202,6 +204,8 @@ class Futures:
             self._take_back(holder)
         if self.resting:
             self.resting.pop(holder, None)
+        if self.shares:
+            self.shares.pop(holder, None)
         found = self._expected.pop(holder, None)
         if found is not None:
             self.outcome = None

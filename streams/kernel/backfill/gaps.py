@@ -91,7 +91,8 @@ class Head(NamedTuple):
 
     Attributes:
         plan: when it starts and what is held for it; none: it is not expected to start at all.
-        counted: whether the plan was found by counting nodes.
+        counted: whether the plan was found by counting nodes. It is not where some hold shares of
+            cards: counts do not tell when such a card comes free.
     """
 
     job: Job
@@ -179,6 +180,7 @@ class Gaps:
         gang = gang_of(job)
         suits = state.indexes.nodes.eligible(job.shape.shapes[0])
         counted = gang is not None and not self._windows and all(whole for _, _, whole in suits)
+        counted = counted and not self._futures.shares
         if gang is not None and counted:
             plan = self._gather(job, gang)
         else:
@@ -357,9 +359,17 @@ class Gaps:
                 return Verdict.TOO_LONG
         estimate = estimates.judged(state, job, judged_ns if judged_ns < FOREVER else 0, lane)
         hand.take(job, _BACKFILL, self._told(is_safe, judged_ns, left, estimate), claims)
-        if is_safe:
+        if not self._counts_no_more() and is_safe:
             self._count_back(held, claims)
         return Verdict.TAKEN
+
+    def _counts_no_more(self) -> bool:
+        """Plan the head anew if shares were given to the first just now; whether they were."""
+        head = self.head
+        if head is None or not head.counted or not self._futures.shares:
+            return False
+        self._reserve(head.job)
+        return True
 
     def _count_back(self, held: Held, claims: bool) -> None:
         """What was started now is given back before the head starts."""

@@ -219,7 +219,7 @@ class Lent(Gaps):
         else:
             told = Foreseen(reason, 0, 0, 0, 0, estimate.ns, estimate.source, estimate.margin_ns)
         self._hand.take(job, _BACKFILL, told._replace(terms=terms))
-        if reason is not _BESIDE:
+        if not self._counts_no_more() and reason is not _BESIDE:
             self._lend(held)
         return True
 
