@@ -97,12 +97,22 @@ class _Held(Struct):
 
     node: str
     milli: int
+    placed_ns: int
     end_ns: int  # by the estimate with which it was admitted, and the margin
     protect_ns: int
     margin_ns: int = 0  # beyond its estimate; it counts while it is let into its gap
     started_ns: int = 0
     left_ns: int = 0  # of a suspended one
     stands: bool = False
+
+
+def _begin(held: _Held, now_ns: int) -> None:
+    """The pod runs, as is said for the first time: all its run is still to come."""
+    if held.started_ns:
+        return
+    held.started_ns = now_ns
+    if held.placed_ns < held.end_ns < FOREVER:
+        held.end_ns += now_ns - held.placed_ns
 
 
 class _Booked(Struct, frozen=True):
@@ -169,7 +179,7 @@ class PromiseCheck:
             if held is None:
                 return
             if isinstance(record, PodStarted):
-                held.started_ns = held.started_ns or record.time_ns
+                _begin(held, record.time_ns)
             elif isinstance(record, PodSuspended):
                 held.stands = True
                 held.left_ns = max(0, held.end_ns - record.time_ns)
@@ -233,7 +243,9 @@ class PromiseCheck:
             margin_ns = decision.margin_ns
             end_ns = decision.time_ns + decision.estimate_ns + margin_ns
         key = (decision.job, decision.pod, decision.attempt)
-        self._held[key] = _Held(decision.node, milli, end_ns, decision.protect_ns, margin_ns)
+        self._held[key] = _Held(
+            decision.node, milli, decision.time_ns, end_ns, decision.protect_ns, margin_ns
+        )
         self._attempts.setdefault(decision.job, {})[key] = None
 
     def _is_late(self, decision: Decision) -> bool:

@@ -203,6 +203,21 @@ def test_the_margin_of_who_started_late_counts_no_more() -> None:
     assert story.check.violations == 0
 
 
+def test_who_starts_long_after_it_was_placed_ends_later() -> None:
+    story = busy()
+    story.tell(r.PodStarted(40, "", None, "runs", 0, 1, "n", 40))
+    story.tell(r.PodStarted(60, "", None, "runs", 0, 1, "n", 60))  # said twice
+    story.at(fill("b", 60, 3, 79))
+    assert story.check.violations == 0
+    story.at(reserve("head", 8, 140, 340))
+    story.end("b", 61)
+    story.at(fill("c", 61, 3, 79))
+    assert story.check.violations == 0
+    story.end("c", 62)
+    story.at(fill("d", 62, 3, 79))
+    assert story.check.violations == 1
+
+
 def test_reservations_of_all_count_against_each_other() -> None:
     story = Story()
     story.at(allocate("runs", 0, 10, 100))
