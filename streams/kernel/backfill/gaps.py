@@ -364,11 +364,11 @@ class Gaps:
         return Verdict.TAKEN
 
     def _counts_no_more(self) -> bool:
-        """Plan the head anew if shares were given to the first just now; whether they were."""
+        """Look ahead from now on if shares were given to the first just now; whether they were."""
         head = self.head
         if head is None or not head.counted or not self._futures.shares:
             return False
-        self._reserve(head.job)
+        self.head = head._replace(counted=False)
         return True
 
     def _count_back(self, held: Held, claims: bool) -> None:

@@ -13,6 +13,7 @@ from ganger.streams.kernel.horizon.gather import Held
 from ganger.streams.kernel.nodes.occupancy import is_out_of_use
 from ganger.streams.kernel.nodes.statement import Place, Statement, give_back
 from ganger.streams.kernel.nodes.windows import Window
+from ganger.streams.kernel.resources import CARD_MILLI
 from ganger.streams.kernel.state import State
 
 
@@ -94,9 +95,17 @@ _NOBODY: tuple[int, None, int] = (0, None, 0)
 
 
 def cards_placed(statement: Statement) -> Held:
-    """Cards by node of the pods placed in a statement."""
+    """Cards by node of the pods placed in a statement; of shares, the cards that nobody shared."""
     held: Held = {}
-    for role, _, node, union, *_ in statement.operations:
-        if role >= 0 and union:
+    shares: dict[tuple[int, int], int] = {}  # node and card -> milli
+    for role, shape, node, union, _, is_shared, _ in statement.operations:
+        if role >= 0 and is_shared:
+            place = node.index, union.bit_length() - 1
+            shares[place] = shares.get(place, 0) + shape.card_milli
+        elif role >= 0 and union:
             held[node.index] = held.get(node.index, 0) + union.bit_count()
+    for (index, card), milli in shares.items():
+        left, _ = statement.state.nodes[index].shared[card]
+        if left + milli == CARD_MILLI:
+            held[index] = held.get(index, 0) + 1
     return held
