@@ -382,12 +382,13 @@ def _line_lone(session: Session) -> None:
 
 def scan(session: Session) -> None:
     """Offer the gaps to those behind."""
-    timing = session.state.policy.timing
+    state = session.state
+    timing, futures = state.policy.timing, state.indexes.futures
     if session.offer_gaps is not None and timing is not None and timing.scans:
+        assert futures is not None
+        settle(state, futures, None)  # some got pods that ask for nothing, and stand elsewhere
         session.offer_gaps()
-        if not session.state.dirty:
-            futures = session.state.indexes.futures
-            assert futures is not None
+        if not state.dirty:
             _rest(session, futures, timing)
 
 
@@ -403,15 +404,16 @@ def _is_settled(futures: Futures, timing: Timing) -> bool:
     return not odd and timing.reserve < RESERVE_ALL
 
 
-def settle(state: State, futures: Futures, is_pool: bool) -> None:
+def settle(state: State, futures: Futures, is_pool: bool | None) -> None:
     """Let who came stand in line and who left leave it, and look again at what was learnt.
 
-    `is_pool`: counts of cards decide, if nobody asks for more than cards.
+    `is_pool`: counts of cards decide, if nobody asks for more than cards; none: amid a pass, where
+    it stays as it is.
     """
     waiting, timing = state.indexes.inqueue, state.policy.timing
     assert isinstance(waiting, TimedWaiting) and timing is not None
     books = timing.reserve >= RESERVE_ALL
-    by_kind = not is_pool or futures.odd_count > 0
+    by_kind = _by_kind(futures, is_pool)
     has_left = bool(waiting.left)
     if not (waiting.came or has_left or futures.stale or books):
         if by_kind is futures.by_kind:
@@ -425,7 +427,7 @@ def settle(state: State, futures: Futures, is_pool: bool) -> None:
         if books and job.seq not in state.bookings:
             futures.unbooked[key] = None
     waiting.came.clear()
-    by_kind = not is_pool or futures.odd_count > 0
+    by_kind = _by_kind(futures, is_pool)
     if timing.scans:
         if by_kind is not futures.by_kind:
             futures.clear_bench(estimates.lane_count(state), by_kind)
@@ -441,6 +443,13 @@ def settle(state: State, futures: Futures, is_pool: bool) -> None:
                 _seat(state, futures, state.jobs[who[-1]], who)
     if books and (has_left or (futures.book is None and futures.prospect is None)):
         _void(state, futures)
+
+
+def _by_kind(futures: Futures, is_pool: bool | None) -> bool:
+    """Whether those who wait are to be offered gaps kind by kind."""
+    if is_pool is None:
+        return futures.by_kind
+    return not is_pool or futures.odd_count > 0
 
 
 def _void(state: State, futures: Futures) -> None:
