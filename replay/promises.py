@@ -123,6 +123,12 @@ class _Booked(Struct, frozen=True):
     milli: int
 
 
+def _span(booked: _Booked, now_ns: int) -> tuple[int, int]:
+    """From when to when a reservation holds cards, as of now."""
+    begin_ns = max(booked.start_ns, now_ns)
+    return begin_ns, max(booked.until_ns, begin_ns + 1)
+
+
 _AttemptKey = tuple[str, int, int]
 _Bookings = dict[str, _Booked]
 """Reservations of one job by node; "" for one that counts cards of the cell."""
@@ -149,6 +155,7 @@ class PromiseCheck:
         self._attempts: dict[str, dict[_AttemptKey, None]] = {}  # keys of `_held` by job
         self._booked: dict[str, _Bookings] = {}  # by job
         self._claimed_ns: dict[str, int] = {}  # job -> when it claimed what it waits for
+        self._leaving: dict[str, dict[_AttemptKey, None]] = {}  # told to end, by job
 
     def check(self, records: Sequence[Record], decided: Sequence[Sequence[Decision]]) -> None:
         """Records, and all that each led to."""
@@ -177,6 +184,8 @@ class PromiseCheck:
             key = (record.job, record.pod, record.attempt)
             held = self._held.get(key)
             if held is None:
+                if isinstance(record, _ENDS):
+                    self._is_gone(key)
                 return
             if isinstance(record, PodStarted):
                 _begin(held, record.time_ns)
@@ -218,6 +227,7 @@ class PromiseCheck:
             elif kind is _FINISH:
                 self._booked.pop(decision.job, None)
                 self._claimed_ns.pop(decision.job, None)
+                self._leaving.pop(decision.job, None)
                 for key in [*self._attempts.get(decision.job, ())]:
                     self._forget(key)
             elif kind is _EVICT or kind is _MOVE:
@@ -243,6 +253,8 @@ class PromiseCheck:
             margin_ns = decision.margin_ns
             end_ns = decision.time_ns + decision.estimate_ns + margin_ns
         key = (decision.job, decision.pod, decision.attempt)
+        if self._leaving:
+            self._is_gone(key)
         self._held[key] = _Held(
             decision.node, milli, decision.time_ns, end_ns, decision.protect_ns, margin_ns
         )
@@ -279,6 +291,16 @@ class PromiseCheck:
             if decision.time_ns < protected_ns and not held.stands:
                 self._break(decision, decision.job, decision.for_job, protected_ns, 0, 0)
         self._forget(key)
+        self._leaving.setdefault(key[0], {})[key] = None
+
+    def _is_gone(self, key: _AttemptKey) -> None:
+        """A pod that was told to end has ended, or counts as such: its job has another one."""
+        leaving = self._leaving.get(key[0])
+        if leaving is not None:
+            for other in [other for other in leaving if other[1] == key[1]]:
+                del leaving[other]
+            if not leaving:
+                del self._leaving[key[0]]
 
     def _book(
         self, decision: Decision, renewed: _Renewed, late: dict[str, _Bookings] | None
@@ -308,17 +330,50 @@ class PromiseCheck:
         late: then that may be the reason.
         """
         now_ns = next(iter(fills.values())).time_ns
-        if late and any(one.end_ns < now_ns and not one.stands for one in self._held.values()):
+        if late and (
+            self._leaving
+            or any(one.end_ns < now_ns and not one.stands for one in self._held.values())
+        ):
             late = {}
-        places: dict[str, dict[str, _Booked]] = {}  # by node or "" for the cell, then by job
+        places = self._places(late)
+        if late:
+            late = {job: old for job, old in late.items() if self._fits(job, places, now_ns, fills)}
+            places = self._places(late)
+        for node, booked in places.items():
+            crossing = self._all_crossing(node, booked, fills)
+            if crossing:
+                self._prove_at(node, now_ns, booked, fills, crossing)
+
+    def _places(self, late: dict[str, _Bookings]) -> dict[str, dict[str, _Booked]]:
+        """What is reserved by node, or "" for the cell, then by job; of `late`, as it was."""
+        places: dict[str, dict[str, _Booked]] = {}
         for job, booked in self._booked.items():
             for node, one in (late.get(job) or booked).items():
                 places.setdefault(node, {})[job] = one
-        for node, booked_there in places.items():
-            first_ns = min(one.start_ns for one in booked_there.values())
-            crossing = {job: keys for job in fills if (keys := self._crossing(job, node, first_ns))}
-            if crossing:
-                self._prove_at(node, now_ns, booked_there, fills, crossing)
+        return places
+
+    def _fits(
+        self,
+        job: str,
+        places: dict[str, dict[str, _Booked]],
+        now_ns: int,
+        fills: dict[str, Decision],
+    ) -> bool:
+        """Whether what is reserved for a job would fit but for the jobs placed in gaps just now."""
+        for node, booked in places.items():
+            if job in booked:
+                crossing = self._all_crossing(node, booked, fills)
+                without = self._without(now_ns, self._free(node, now_ns, booked), crossing)
+                if without.least(*_span(booked[job], now_ns)) < 0:
+                    return False
+        return True
+
+    def _all_crossing(
+        self, node: str, booked: dict[str, _Booked], fills: dict[str, Decision]
+    ) -> dict[str, list[_AttemptKey]]:
+        """Pods of those placed in gaps that hold cards at a place when anything is reserved."""
+        first_ns = min(one.start_ns for one in booked.values())
+        return {job: keys for job in fills if (keys := self._crossing(job, node, first_ns))}
 
     def _crossing(self, job: str, node: str, first_ns: int) -> list[_AttemptKey]:
         """Pods of a job that hold cards at a place beyond a moment."""
@@ -340,20 +395,24 @@ class PromiseCheck:
         free = self._free(node, now_ns, booked)
         if min(free.values) >= 0:
             return
+        without = self._without(now_ns, free, crossing)
+        ends = {job: max(self._held[key].end_ns for key in keys) for job, keys in crossing.items()}
+        by = max(crossing, key=lambda job: (ends[job], job))
+        until_ns = min(ends[by], FOREVER - 1)
+        for job, one in booked.items():
+            begin_ns, end_ns = _span(one, now_ns)
+            lacking = -free.least(begin_ns, end_ns)
+            if lacking > 0 and without.least(begin_ns, end_ns) >= 0:
+                self._break(fills[by], job, by, one.start_ns, until_ns, lacking)
+
+    def _without(self, now_ns: int, free: Steps, crossing: dict[str, list[_AttemptKey]]) -> Steps:
+        """What would be free but for these pods."""
         without = Steps(now_ns, 0)
         without.times, without.values = list(free.times), list(free.values)
         for keys in crossing.values():
             for key in keys:
                 without.add(now_ns, self._held[key].end_ns, self._held[key].milli)
-        ends = {job: max(self._held[key].end_ns for key in keys) for job, keys in crossing.items()}
-        by = max(crossing, key=lambda job: (ends[job], job))
-        until_ns = min(ends[by], FOREVER - 1)
-        for job, one in booked.items():
-            begin_ns = max(one.start_ns, now_ns)
-            end_ns = max(one.until_ns, begin_ns + 1)
-            lacking = -free.least(begin_ns, end_ns)
-            if lacking > 0 and without.least(begin_ns, end_ns) >= 0:
-                self._break(fills[by], job, by, one.start_ns, until_ns, lacking)
+        return without
 
     def _free(self, node: str, now_ns: int, booked: dict[str, _Booked]) -> Steps:
         """Milli-cards that neither pods nor reservations hold at a place, from now on."""

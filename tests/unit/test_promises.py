@@ -203,6 +203,44 @@ def test_the_margin_of_who_started_late_counts_no_more() -> None:
     assert story.check.violations == 0
 
 
+@pytest.mark.parametrize(
+    ("then", "violations"),
+    [
+        ([], 0),
+        ([r.PodStarted(2, "", None, "long", 0, 1, "n", 2)], 0),
+        ([r.PodReleased(2, "", None, "long", 0, 1, 2)], 1),
+        ([allocate("long", 2, 1, 900)], 1),
+        ([decision(K.FINISH, "long", 2)], 1),
+    ],
+    ids=["still there", "started", "gone", "placed anew", "ended"],
+)
+def test_what_moves_back_while_somebody_is_told_to_end_may_move_for_him(
+    then: list[r.Record | Decision], violations: int
+) -> None:
+    story = Story()
+    story.at(allocate("runs", 0, 6, 100), allocate("long", 0, 1, 900))
+    story.at(reserve("head", 8, 100, 300))
+    story.at(decision(K.EVICT, "long", 1, 1, Reason.PREEMPTED))
+    for one in then:
+        if isinstance(one, Decision):
+            story.at(one)
+        else:
+            story.tell(one)
+    story.at(fill("b", 10, 3, 500), reserve("head", 8, 510, 700))
+    assert story.check.violations == violations
+
+
+def test_a_reservation_that_could_not_stay_keeps_its_place_from_nobody() -> None:
+    """It moved back since a pod started late; another came before it."""
+    story = Story()
+    story.at(allocate("runs", 0, 7, 100))
+    story.at(reserve("long", 8, 100, 900), reserve("short", 5, 900, 950))
+    story.tell(r.PodStarted(3, "", None, "runs", 0, 1, "n", 3))
+    told = [fill("b", 4, 1, 500), reserve("long", 8, 504, 1304), reserve("short", 5, 103, 153)]
+    story.at(*told)
+    assert story.check.violations == 0
+
+
 def test_who_starts_long_after_it_was_placed_ends_later() -> None:
     story = busy()
     story.tell(r.PodStarted(40, "", None, "runs", 0, 1, "n", 40))
