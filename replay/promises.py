@@ -10,8 +10,8 @@ broken by it. Jobs in gaps that yield on demand (suspendable and spot ones) brea
 
 Where the fold cannot know better it takes the side of the kernel: a pod that outlives its estimate
 counts as gone, so does one that was told to end, and lost or closed nodes count as open. Who starts
-later than it claimed, or than was reserved for it, waited for somebody who outlived his estimate:
-what moves back behind it moves for those who were late.
+when it was to, by its reservation, delays nobody; nor does who starts later than it claimed or than
+was reserved for it, as it waited for somebody who outlived his estimate.
 
 It also holds evictions against the protection that a pod was given when it was placed.
 """
@@ -35,6 +35,7 @@ from ganger.schemas.records import (
     PodStarted,
     PodSucceeded,
     PodSuspended,
+    PolicyConfigured,
     Record,
 )
 from ganger.streams.kernel.horizon.steps import FOREVER, Steps
@@ -54,7 +55,10 @@ _UNRESERVE = DecisionKind.UNRESERVE
 _YIELDS = (Reason.SUSPENDABLE, Reason.SPOT_FILL, Reason.RESUMED)
 _ENDS = (PodSucceeded, PodFailed, PodReleased)
 _NODE_FACTS = frozenset((NodeChanged, NodeReturned))
+_EARLY_FACTS = _NODE_FACTS.union((PolicyConfigured,))
 _FACTS = _NODE_FACTS.union((*_ENDS, PodStarted, PodSuspended, JobUpdateRequested))
+_TIMED = frozenset(("reserve", "beyond", "timed"))
+"""Arguments of actions that plan with run times."""
 _CARD_MILLI = 1000
 
 _times_of = attrgetter("estimate_ns", "start_ns")
@@ -161,22 +165,26 @@ class PromiseCheck:
         """Records, and all that each led to."""
         if not self._is_active:
             planned = any(_plans(chain.from_iterable(decided)))
-            if not planned and _NODE_FACTS.isdisjoint(map(type, records)):
+            if not planned and _EARLY_FACTS.isdisjoint(map(type, records)):
                 return
         for record, decisions in zip(records, decided, strict=True):
-            if record.__class__ in (_FACTS if self._is_active else _NODE_FACTS):
+            if record.__class__ in (_FACTS if self._is_active else _EARLY_FACTS):
                 self._learn(record)
             if decisions and (self._is_active or any(_plans(decisions))):
                 self._take(decisions)
 
     def _learn(self, record: Record) -> None:
-        """A fact that changes who holds what."""
+        """A fact that changes who holds what, or by which policy."""
         if isinstance(record, NodeChanged | NodeReturned):
             report = record.report
             healthy = CardHealth.HEALTHY
             cards = sum([run.count for run in report.cards if run.health is healthy])
             self._total += _CARD_MILLI * cards - self._cards.get(report.node, 0)
             self._cards[report.node] = _CARD_MILLI * cards
+        elif isinstance(record, PolicyConfigured):
+            self._is_active = self._is_active or any(
+                argument.key in _TIMED for action in record.actions for argument in action.arguments
+            )
         elif isinstance(record, JobUpdateRequested):
             for key in self._attempts.get(record.job, ()):
                 self._held[key].end_ns = 0  # nobody said by which estimate it is judged now
@@ -198,7 +206,7 @@ class PromiseCheck:
     def _take(self, decisions: Sequence[Decision]) -> None:
         """The decisions of one record."""
         fills: dict[str, Decision] = {}
-        waited: set[str] = set()  # who start late
+        waited: set[str] = set()  # who were to start by now
         late: dict[str, _Bookings] = {}  # as promised before a fill
         renewed: _Renewed = {}
         for decision in decisions:
@@ -208,7 +216,7 @@ class PromiseCheck:
                     continue
                 self._is_active = True
                 self._hold(decision)
-                if self._is_late(decision):
+                if self._is_due(decision):
                     waited.add(decision.job)
                 if kind is _BACKFILL and decision.reason not in _YIELDS:
                     fills.setdefault(decision.job, decision)
@@ -260,13 +268,20 @@ class PromiseCheck:
         )
         self._attempts.setdefault(decision.job, {})[key] = None
 
-    def _is_late(self, decision: Decision) -> bool:
-        """Whether a job that is placed was to be placed before, by its claim or its reservation;
+    def _is_due(self, decision: Decision) -> bool:
+        """Whether a job that is placed was to be placed by now, by its claim or its reservation;
         neither is needed any more.
         """
+        now_ns = decision.time_ns
         booked = self._booked.pop(decision.job, {}).values()
-        claimed_ns = self._claimed_ns.pop(decision.job, FOREVER)
-        return min([claimed_ns, *(one.start_ns for one in booked)]) < decision.time_ns
+        if self._claimed_ns.pop(decision.job, FOREVER) < now_ns:
+            return True
+        held = self._held.get((decision.job, decision.pod, decision.attempt))
+        end_ns = now_ns if held is None else held.end_ns
+        return any(
+            one.start_ns < now_ns or (one.start_ns == now_ns and end_ns <= one.until_ns)
+            for one in booked
+        )
 
     def _forget(self, key: _AttemptKey) -> None:
         del self._held[key]

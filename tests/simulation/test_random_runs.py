@@ -12,6 +12,7 @@ from support.verbs import call_json
 FAILED_ONCE = (
     *(1074, 1079, 1091, 1116, 1120, 1252, 1304, 1476),
     *(3040, 3651, 4108, 4890, 5021, 5154, 7079, 8007, 8927, 20564, 30373, 32176),
+    *(40438, 50228),
 )
 """A job booked twice, a wake beyond all time, an old timer of a claim, shares of cards in gaps, a
 pod that starts late.

@@ -9,6 +9,7 @@ from ganger.schemas import records as r
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import CardHealth, DecisionKind, Tier
 from ganger.schemas.reasons import Reason
+from ganger.streams.presets.loader import load_policy
 
 K = DecisionKind
 TICK = r.Tick(0, "", None, 0, True)
@@ -171,10 +172,20 @@ def claim(job: str, at_ns: int, cards: int) -> Decision:
         ([claim("b", 9, 3), decision(K.UNCLAIM, "b", 10)], 1),
         ([claim("b", 9, 3), decision(K.FINISH, "b", 10)], 1),
         ([reserve("b", 3, 10, 100)], 1),
+        ([reserve("b", 3, 10, 101)], 0),
         ([reserve("b", 3, 9, 100)], 0),
         ([reserve("b", 3, 9, 100), unreserve("b")], 1),
     ],
-    ids=["at once", "late", "given up", "ended", "booked for now", "booked before", "unbooked"],
+    ids=[
+        "at once",
+        "late",
+        "given up",
+        "ended",
+        "booked for less",
+        "booked for now",
+        "booked before",
+        "unbooked",
+    ],
 )
 def test_who_starts_later_than_it_was_let_in_delays_nobody(
     before: list[Decision], violations: int
@@ -239,6 +250,16 @@ def test_a_reservation_that_could_not_stay_keeps_its_place_from_nobody() -> None
     told = [fill("b", 4, 1, 500), reserve("long", 8, 504, 1304), reserve("short", 5, 103, 153)]
     story.at(*told)
     assert story.check.violations == 0
+
+
+def test_pods_of_which_no_end_is_known_count_from_the_first_policy_that_plans() -> None:
+    for preset, violations in (("hpc-easy", 0), ("default", 1)):
+        story = Story()
+        story.tell(load_policy(preset))
+        story.at(decision(K.ALLOCATE, "stays", 0, 1))
+        story.at(allocate("runs", 0, 6, 100), reserve("head", 10, 100, 300))
+        story.at(fill("b", 1, 3, 500))  # the head had no chance, unless nobody stays
+        assert story.check.violations == violations
 
 
 def test_who_starts_long_after_it_was_placed_ends_later() -> None:
