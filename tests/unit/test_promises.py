@@ -187,10 +187,10 @@ def claim(job: str, at_ns: int, cards: int) -> Decision:
         "unbooked",
     ],
 )
-def test_who_starts_later_than_it_was_let_in_delays_nobody(
+def test_who_starts_when_it_was_to_or_later_delays_nobody(
     before: list[Decision], violations: int
 ) -> None:
-    """Somebody outlived his estimate meanwhile."""
+    """Who is later waited for somebody who outlived his estimate."""
     story = busy()
     story.at(*before)
     story.at(fill("b", 10, 3, 91))
