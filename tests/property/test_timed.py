@@ -64,15 +64,16 @@ def test_who_goes_on_from_a_snapshot_knows_what_was_learnt(
         ("hpc-predict", {"expect": "estimate"}, 7, (CARDS,)),
         ("hpc-conservative", {}, 2, (CARDS,)),
         ("hpc-conservative", {}, 11, (4, 4, 2)),
+        ("xirang", {"expect": "estimate"}, 29, (CARDS,)),
     ],
-    ids=["easy", "predict", "conservative", "on nodes"],
+    ids=["easy", "predict", "conservative", "on nodes", "xirang"],
 )
 def test_who_outlives_its_estimate_makes_nobody_else_break_a_promise(
     preset: str, settings: dict[str, str], seed: int, nodes: tuple[int, ...]
 ) -> None:
     """By the fold that `verify` does: jobs that claimed start late, bookings move behind them."""
     history = TimedHistory(timed_policy(preset, **settings), seed, nodes, overruns=True)
-    for _ in range(160):
+    for _ in range(320 if preset == "xirang" else 160):
         history.step()
     fills_break_no_promise(history.cell)
 

@@ -89,9 +89,9 @@ def reserve(
 
 def foreseen(state: State, job: Job, reason: Reason, booked_ns: int = 0) -> Foreseen:
     """What is said of a job that starts when it is its turn. `booked_ns`: for so long it is booked;
-    0: it counts as to run as long as is expected of it now.
+    0, or `FOREVER`: it counts as to run as long as is expected of it now.
     """
-    if booked_ns:
+    if 0 < booked_ns < FOREVER:
         estimate = estimates.as_booked(state, job, booked_ns)
     else:
         estimate = estimates.of_run(state, job)

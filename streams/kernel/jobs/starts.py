@@ -5,7 +5,7 @@ Claims come before everything else in a cycle: what they hold is nobody else's.
 
 from ganger.schemas.enums import DecisionKind, Phase, Tier
 from ganger.schemas.reasons import Reason
-from ganger.streams.kernel.backfill import bookings, manners, promised, tuning
+from ganger.streams.kernel.backfill import bookings, estimates, manners, promised, tuning
 from ganger.streams.kernel.decide import Foreseen
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.horizon.steps import FOREVER
@@ -68,9 +68,9 @@ def _start(state: State, job: Job) -> int:
         count = statement.commit(job, _ALLOCATE, _MAIN)
         placed(state, job)
     elif claim.reason is _CLAIM_MADE:
-        count = statement.commit(
-            job, _ALLOCATE, _MAIN, bookings.foreseen(state, job, _PLACED_IN_TURN)
-        )
+        run_ns = estimates.expected_ns(state, job)  # since it claimed, whatever was learnt since
+        told = bookings.foreseen(state, job, _PLACED_IN_TURN, run_ns)
+        count = statement.commit(job, _ALLOCATE, _MAIN, told)
         if state.policy.timing is not None and state.policy.timing.yields is not None:
             in_turn(state, job)
         placed(state, job)
