@@ -30,6 +30,8 @@ limit, and the limit, 0 without one."""
 Learner = Key | int
 """Whose lanes are made of what is known: a job, by its key, or a kind, by its number."""
 
+NEVER_WOKEN = (-1, -1)
+
 LIMITS_MAX = 16
 """Limits by which jobs that are alike else are told apart as kinds: most users state few. Each kind
 is a row that a scan looks at, so jobs with further limits have lanes of their own in one row."""
@@ -157,7 +159,7 @@ class Futures:
         self.planner: object | None = None
         self.starter: object | None = None
         self.tune_ns = -1  # the end of a window that a timer was set for last
-        self.woken = (-1, -1)  # the booking, by start and job, that a timer was set for last
+        self.woken = NEVER_WOKEN  # the booking, by start and job, that a timer was set for last
         self._expected: dict[HolderKey, tuple[int, int]] = {}  # end, cards
         self._queued: dict[Key, tuple[int, int]] = {}  # the line that a key stands in, and cards
         self.by_kind = False

@@ -8,6 +8,7 @@ from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Tick
 from ganger.streams.kernel.backfill import manners, promised, tuning
 from ganger.streams.kernel.backfill.estimates import outlived, over_ns
+from ganger.streams.kernel.backfill.futures import NEVER_WOKEN
 from ganger.streams.kernel.backfill.manners import SUSPENDABLE, manner
 from ganger.streams.kernel.decide import Cause
 from ganger.streams.kernel.digest import event_term
@@ -100,6 +101,8 @@ def next_wake(state: State) -> int | None:
         if _stands(state, timer):
             return timer[0] if timer[0] <= TIME_MAX else None
         timers.drop_earliest()
+        if timer[1] is _BOOKED and state.indexes.futures is not None:
+            state.indexes.futures.woken = NEVER_WOKEN  # the same booking may be made again
     return None
 
 
