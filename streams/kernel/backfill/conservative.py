@@ -28,6 +28,7 @@ from ganger.streams.kernel.horizon.prospect import Gain
 from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.nodes.bars import may_go_inside
 from ganger.streams.kernel.queues.capacity import never_fits
+from ganger.streams.kernel.queues.quota import is_over_limit
 from ganger.streams.kernel.resources import CARD_MILLI
 from ganger.streams.kernel.session import Turns
 from ganger.streams.kernel.settings import FREED
@@ -181,7 +182,8 @@ class Conservative(Several):
 
     def _book(self, prospect: NodeProspect, changed: dict[int, None]) -> None:
         """Book who has no start yet, as many as the policy allows, in order. Who was asked before
-        is asked again when cards have become free since, or anything was learnt of runs.
+        is asked again when cards have become free since, or anything was learnt of runs. Who is
+        over a limit of its queue is not asked: when others of it end is no plan's to know.
         """
         state, futures, depth = self._state, self._futures, self._timing.depth
         unbooked = futures.unbooked
@@ -190,7 +192,7 @@ class Conservative(Several):
         asked = (prospect.gain_count(), futures.lessons)
         for key in sorted([key for key, last in unbooked.items() if last != asked]):
             job = state.jobs[key[-1]]
-            if never_fits(state, job.shape) is not None:
+            if never_fits(state, job.shape) is not None or is_over_limit(state, job):
                 continue
             duration_ns = estimates.of_run(state, job).ns or FOREVER
             if not is_bookable(job):

@@ -19,6 +19,7 @@ from ganger.streams.kernel.horizon.orders import ORDERS, Ask
 from ganger.streams.kernel.horizon.outlook import Outlook
 from ganger.streams.kernel.horizon.steps import FOREVER, Steps
 from ganger.streams.kernel.queues.capacity import never_fits
+from ganger.streams.kernel.queues.quota import is_over_limit
 from ganger.streams.kernel.resources import CARD_MILLI
 from ganger.streams.kernel.session import Turns
 from ganger.streams.kernel.settings import FREED, RESERVE_ALL, ROUTES, Timing
@@ -315,7 +316,8 @@ class Pool:
             job = state.jobs[key[-1]]
             cards = futures.cards_of(key)
             duration_ns = estimates.of_run(state, job).ns or FOREVER
-            if cards > 0 and never_fits(state, job.shape) is None:
+            may_fit = cards > 0 and never_fits(state, job.shape) is None
+            if may_fit and not is_over_limit(state, job):
                 booking = book.book(job.seq, cards, duration_ns, now_ns)
                 if booking is not None:
                     del futures.unbooked[key]

@@ -204,6 +204,27 @@ def headroom(
     return count, refusal
 
 
+def is_over_limit(state: State, job: Job) -> bool:
+    """Whether limits of its queue, or rules that count for it, keep out pods that a job waits to
+    place, as of now.
+    """
+    queue, hooks = state.queues[job.queue], state.policy.allocatable
+    if not (queue.is_capped or hooks):
+        return False
+    held: dict[int, int] = {}
+    for role, shape in zip(job.roles, job.shape.shapes, strict=True):
+        wanted = count = role.pending()
+        if queue.is_capped:
+            count, _ = headroom(queue, shape, wanted, held)
+        for hook in hooks:
+            count = min(count, hook(state, job, shape, count, held)[0])
+        if count < wanted:
+            return True
+        for place, amount in shape.charges:
+            held[place] = held.get(place, 0) + amount * wanted
+    return False
+
+
 def relink(state: State) -> None:
     """Make the tree's links and scales again after a queue was configured."""
     queues = state.queues
