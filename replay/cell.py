@@ -47,7 +47,6 @@ _QUIET = (PodStarted, PodResumed, PodCheckpointed)
 _WAKES_MAX = 1000
 """Ticks in a row at one moment; a kernel that asks for more asks for ever."""
 
-
 _IDLE_WAKES_MAX = 1000
 """Moments in a row at which nothing is under way and the kernel alone asks to be woken, as for the
 end of each window of a controller. Whoever still waits after them waits for ever.

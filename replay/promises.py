@@ -193,7 +193,7 @@ class PromiseCheck:
             held = self._held.get(key)
             if held is None:
                 if isinstance(record, _ENDS):
-                    self._is_gone(key)
+                    self._gone(key)
                 return
             if isinstance(record, PodStarted):
                 _begin(held, record.time_ns)
@@ -216,7 +216,7 @@ class PromiseCheck:
                     continue
                 self._is_active = True
                 self._hold(decision)
-                if self._is_due(decision):
+                if self._meet(decision):
                     waited.add(decision.job)
                 if kind is _BACKFILL and decision.reason not in _YIELDS:
                     fills.setdefault(decision.job, decision)
@@ -262,15 +262,15 @@ class PromiseCheck:
             end_ns = decision.time_ns + decision.estimate_ns + margin_ns
         key = (decision.job, decision.pod, decision.attempt)
         if self._leaving:
-            self._is_gone(key)
+            self._gone(key)
         self._held[key] = _Held(
             decision.node, milli, decision.time_ns, end_ns, decision.protect_ns, margin_ns
         )
         self._attempts.setdefault(decision.job, {})[key] = None
 
-    def _is_due(self, decision: Decision) -> bool:
-        """Whether a job that is placed was to be placed by now, by its claim or its reservation;
-        neither is needed any more.
+    def _meet(self, decision: Decision) -> bool:
+        """A job is placed and needs neither claim nor reservation any more. Whether it was to be
+        placed by now, by either.
         """
         now_ns = decision.time_ns
         booked = self._booked.pop(decision.job, {}).values()
@@ -308,7 +308,7 @@ class PromiseCheck:
         self._forget(key)
         self._leaving.setdefault(key[0], {})[key] = None
 
-    def _is_gone(self, key: _AttemptKey) -> None:
+    def _gone(self, key: _AttemptKey) -> None:
         """A pod that was told to end has ended, or counts as such: its job has another one."""
         leaving = self._leaving.get(key[0])
         if leaving is not None:
@@ -342,7 +342,7 @@ class PromiseCheck:
         """Whether all that is reserved still fits beside the jobs placed in gaps just now.
 
         A reservation that was moved back after them is looked at where it was, unless some pod is
-        late: then that may be the reason.
+        late or told to leave: then that may be the reason.
         """
         now_ns = next(iter(fills.values())).time_ns
         if late and (

@@ -223,14 +223,8 @@ def note_pods(state: State, futures: Futures, job: Job) -> None:
     assert pods is not None and timing is not None, job.seq
     if len(pods) == 1 and timing.yields is None:  # as below, in fewer steps
         (pod,) = pods.values()
-        holder = (pod.job, pod.index, pod.attempt)
-        cards = 0
-        if pod.card_milli:
-            futures.shares[holder] = None
-        else:
-            cards = (pod.mask & ~state.nodes[pod.node].claimed_whole).bit_count()
         end_ns = min(FOREVER, state.now_ns + expected_ns(state, job))
-        futures.expect(holder, end_ns, cards)
+        _expect(state, futures, pod, end_ns)
         if futures.prospect is not None:
             futures.touched[pod.node] = None
         return
@@ -316,6 +310,12 @@ def note(state: State, futures: Futures, job: Job, pod: Pod) -> None:
     end_ns = expected_end(state, job, pod)
     if before is not None and before[0] != end_ns:
         futures.book = None  # to be made anew
+    _expect(state, futures, pod, end_ns)
+
+
+def _expect(state: State, futures: Futures, pod: Pod, end_ns: int) -> None:
+    """A pod that holds cards is expected to end then."""
+    holder = (pod.job, pod.index, pod.attempt)
     cards = 0
     if pod.card_milli:
         futures.shares[holder] = None

@@ -402,21 +402,10 @@ class Trial:
 
     def _allowed(self, role: int, wanted: int) -> tuple[int, Refusal | None]:
         """How many pods of a role the queue may have now, and what stops the next one."""
-        state = self.state
-        queue = state.queues[self.job.queue]
-        hooks = state.policy.allocatable
-        if not (queue.is_capped or hooks):
+        state, job = self.state, self.job
+        if not (state.queues[job.queue].is_capped or state.policy.allocatable):
             return wanted, None
-        shape = self.job.shape.shapes[role]
-        held = self._statement.held()
-        count, refusal = wanted, None
-        if queue.is_capped:
-            count, refusal = quota.headroom(queue, shape, wanted, held)
-        for hook in hooks:
-            fewer, why = hook(state, self.job, shape, count, held)
-            if fewer < count:
-                count, refusal = fewer, why
-        return count, refusal
+        return quota.allowed(state, job, job.shape.shapes[role], wanted, self._statement.held())
 
     def _node(self, role: int, among: list[int] | None) -> Node | None:
         state, job = self.state, self.job

@@ -204,21 +204,31 @@ def headroom(
     return count, refusal
 
 
+def allowed(
+    state: State, job: Job, shape: Shape, wanted: int, held: dict[int, int]
+) -> tuple[int, Refusal | None]:
+    """The same of a job's pods, with the rules of the policy that count for its queue."""
+    queue = state.queues[job.queue]
+    count, refusal = wanted, None
+    if queue.is_capped:
+        count, refusal = headroom(queue, shape, wanted, held)
+    for hook in state.policy.allocatable:
+        fewer, why = hook(state, job, shape, count, held)
+        if fewer < count:
+            count, refusal = fewer, why
+    return count, refusal
+
+
 def is_over_limit(state: State, job: Job) -> bool:
     """Whether limits of its queue, or rules that count for it, keep out pods that a job waits to
     place, as of now.
     """
-    queue, hooks = state.queues[job.queue], state.policy.allocatable
-    if not (queue.is_capped or hooks):
+    if not (state.queues[job.queue].is_capped or state.policy.allocatable):
         return False
     held: dict[int, int] = {}
     for role, shape in zip(job.roles, job.shape.shapes, strict=True):
-        wanted = count = role.pending()
-        if queue.is_capped:
-            count, _ = headroom(queue, shape, wanted, held)
-        for hook in hooks:
-            count = min(count, hook(state, job, shape, count, held)[0])
-        if count < wanted:
+        wanted = role.pending()
+        if allowed(state, job, shape, wanted, held)[0] < wanted:
             return True
         for place, amount in shape.charges:
             held[place] = held.get(place, 0) + amount * wanted
