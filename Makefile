@@ -14,17 +14,20 @@ RUN_DIR := run
 # The job of the sample that waits longest there.
 JOB := 39450
 
+# What says how the kernel decides.
+KERNEL_TESTS := tests/unit/kernel tests/regression tests/replay
+
 # Set PYTHON to choose an interpreter; else the first on the PATH that is new enough and can make a venv.
 PYTHON ?=
 FIND_PYTHON = for python in $(or $(PYTHON),python3.11 python3.12 python3.13 python3); do \
 	if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
 	>/dev/null 2>&1; then echo "$$python"; exit 0; fi; done
 
-.PHONY: help venv kafka kafka-if-possible run demo test check bench exhaustive clean lock
+.PHONY: help venv compiled kafka kafka-if-possible run demo test check bench exhaustive clean lock
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make venv   make .venv with ganger (.venv/bin/ganger) and the tools of the tests'
+	@echo 'make venv   make .venv with ganger (.venv/bin/ganger), its kernel compiled, and the tools of the tests'
 	@echo 'make kafka  fetch Apache Kafka (needs Java 17 and Maven) for infra/kafka/kafka, demo and tests'
 	@echo 'make run    simulate a bundled trace through a ledger on disk and verify the ledger'
 	@echo 'make demo   start Kafka, a worker and simulated nodes; submit jobs, show and verify decisions'
@@ -34,7 +37,7 @@ help:
 	@echo 'make exhaustive  every history of small cells under every preset; hours, goes on where it stopped'
 	@echo 'make clean  remove .venv and everything that was built'
 
-venv: $(DEV_READY)
+venv: compiled
 
 $(RUN_READY): requirements.lock pyproject.toml
 	@python=$$($(FIND_PYTHON)); if [ -z "$$python" ]; then \
@@ -52,6 +55,11 @@ $(DEV_READY): requirements-dev.lock $(RUN_READY)
 	@echo 'make: installing requirements-dev.lock'
 	@$(PIP) install --require-hashes -r requirements-dev.lock
 	@touch $@
+
+# Asked for each time, as it knows at once whether it made what is there from these sources. Without a
+# C compiler it says so, and the kernel stays interpreted.
+compiled: $(DEV_READY)
+	@$(BIN)/python -m ganger.streams.compiled.build
 
 # Asked for each time: the script knows at once whether it has what its pom.xml names.
 kafka:
@@ -87,17 +95,19 @@ check: $(DEV_READY)
 	$(BIN)/pytest -q -n auto tests/unit tests/repo
 
 # The whole suite in one run holds the tests of `check`, so only its static part is repeated here.
-test: $(DEV_READY) kafka-if-possible
+# What the kernel decides is tested on its sources too.
+test: compiled kafka-if-possible
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	GANGER_INTERPRETED=1 $(BIN)/pytest -q -n auto $(KERNEL_TESTS)
 	$(BIN)/pytest -n auto tests
 
-bench: $(DEV_READY)
+bench: compiled
 	@for module in tests/bench/bench_*.py; do PYTHONPATH=tests $(BIN)/python "$$module" || exit 1; done
 
 # Results of finished pieces are kept in run/exhaustive.jsonl and hold as long as the sources do.
-exhaustive: $(DEV_READY)
+exhaustive: compiled
 	PYTHONPATH=tests $(BIN)/python -m exhaustive
 
 lock:
@@ -109,5 +119,5 @@ lock:
 	pyproject.toml -o requirements-dev.lock
 
 clean:
-	rm -rf $(VENV) $(RUN_DIR)/sample infra/kafka/target build dist src/ganger.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RUN_DIR)/sample streams/compiled/modules infra/kafka/target build dist src/ganger.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,6 +11,7 @@ import click
 
 from ganger import __version__
 from ganger.services.cli.errors import WRONG_CALL, Failure, GuardedGroup
+from ganger.streams.compiled.finder import kernel_kind
 
 VERBS = {
     "simulate": "Run a trace's workload on a virtual cluster, through a ledger.",
@@ -51,8 +52,21 @@ class LazyGroup(GuardedGroup):
             formatter.write_dl(list(VERBS.items()))
 
 
+def _show_version(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
+    if is_asked:
+        click.echo(f"ganger, version {__version__}, kernel {kernel_kind()}")
+        context.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="ganger")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version, and whether the kernel is compiled, and exit.",
+)
 def main() -> None:
     """Schedule GPU clusters from a ledger, and prove every decision by replaying it."""
     if sys.flags.optimize:

@@ -122,20 +122,21 @@ class Book:
         return [card for card in self.cards if card not in held and card not in claimed]
 
     def placement(self) -> tuple[tuple[str, str, int], ...]:
-        """How many pods of which job stay on which node, or have a claim to start there.
-
-        A claim with cards of a pod that stays counts on an end that is expected, and may not come:
-        so it is no placement yet.
-        """
+        """How many pods of which job stay on which node, or have a claim to start there."""
         counts: dict[tuple[str, str], int] = {}
-        staying = {card for job in self.jobs.values() for pod in job.live() for card in pod.cards}
+        expecting = self.expecting()
         for job in self.jobs.values():
-            claimed = [node for node, _ in job.claimed]
-            if not staying.isdisjoint(claims(job)):
-                claimed = []
+            claimed = [] if job.name in expecting else [node for node, _ in job.claimed]
             for node in [pod.node for pod in job.live()] + claimed:
                 counts[job.name, node] = counts.get((job.name, node), 0) + 1
         return tuple(sorted((job, node, count) for (job, node), count in counts.items()))
+
+    def expecting(self) -> list[str]:
+        """Jobs that have a claim on cards of a pod that stays: they count on an end that is
+        expected and may not come, so that it is no placement yet, and is given up in time.
+        """
+        staying = {card for job in self.jobs.values() for pod in job.live() for card in pod.cards}
+        return [job.name for job in self.jobs.values() if not staying.isdisjoint(claims(job))]
 
     def used(self, queue: str) -> int:
         """Cards of a queue's pods that stay."""

@@ -57,11 +57,13 @@ class History:
         return made
 
     def settle(self) -> None:
-        """Cycles until one moves nothing; the executor does what it is told between them."""
+        """Cycles until one moves nothing and no end is expected that may not come; the executor
+        does what it is told between them.
+        """
         most = 2 * len(self.book.jobs) + 2
         for _ in range(most):
             made = self.cycle()
-            if all(decision.kind in QUIET for decision in made):
+            if all(decision.kind in QUIET for decision in made) and not self.book.expecting():
                 self.watch.at_rest()
                 return
             self.carry_out()

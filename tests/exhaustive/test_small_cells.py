@@ -32,6 +32,8 @@ FOUND = (
     ("spread", 2, "HG2/b HP/a E/b"),
     ("hpc-conservative", 1, "HG2/b E/a HG2/a"),  # a job booked twice
     ("hpc-conservative", 1, "S/b HG2/b HG2/a"),  # evicted in the cycle that had placed it
+    ("xirang", 1, "S/a S/a E/a HP/a"),  # an end that was expected some cycles later
+    ("xirang", 2, "G3/a P/b S/b E/b"),
     ("kueue", 1, "E/a S/b HS/b"),
     ("kueue", 2, "E/a P/b HG2/b"),
 )

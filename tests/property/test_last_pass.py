@@ -73,6 +73,7 @@ def with_guard(policy: PolicyConfigured) -> PolicyConfigured:
     return replace(policy, actions=tuple(actions))
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("preset", ["hpc-easy", "hpc-sjbf-clairvoyant"])
 def test_a_pass_is_remembered(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above compares two ways, not one way with itself."""

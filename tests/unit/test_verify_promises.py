@@ -81,6 +81,7 @@ CASES = [
 ]
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(("kept", "asks", "count", "text"), CASES)
 @pytest.mark.parametrize("preset", ["default", "hpc-easy"])
 def test_who_is_placed_on_what_is_kept_is_named(
@@ -108,6 +109,7 @@ def test_who_is_placed_on_what_is_kept_is_named(
         assert text in _violation_text(first)
 
 
+@pytest.mark.interpreted
 def test_who_delays_a_reservation_from_a_gap_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     records = begun(
         "hpc-easy",

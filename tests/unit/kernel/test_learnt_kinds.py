@@ -80,6 +80,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.interpreted
 def test_what_is_learnt_is_applied_once_to_all_of_a_limit(judged: list[str]) -> None:
     world = World()
     for number in range(3 * LIMITS_MAX):
@@ -91,6 +92,7 @@ def test_what_is_learnt_is_applied_once_to_all_of_a_limit(judged: list[str]) -> 
     world.check()
 
 
+@pytest.mark.interpreted
 def test_jobs_with_ever_other_limits_are_judged_one_by_one(judged: list[str]) -> None:
     world = World()
     names = [f"w{number}" for number in range(2 * LIMITS_MAX)]

@@ -1,0 +1,103 @@
+"""The kernel's machine code, loaded instead of its sources where it was made from just these.
+
+`build` compiles the kernel, whose speed is else that of the interpreter. The sources stay what
+counts: after any edit of them the kernel is interpreted until it is compiled anew.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib.abc import MetaPathFinder
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+INTERPRETED = "GANGER_INTERPRETED"
+"""The environment variable that, if it is 1, leaves machine code aside."""
+
+KERNEL = "ganger.streams.kernel"
+
+GROUP = "ganger_kernel"
+"""All compiled modules are one library, which stubs by the modules' names load."""
+
+LIBRARY = f"{GROUP}__mypyc"
+"""Its module name, as mypyc forms it."""
+
+SUFFIX = EXTENSION_SUFFIXES[0]
+"""Of this Python's extension modules on this platform: `.cpython-311-x86_64-linux-gnu.so`."""
+
+_HERE = Path(__file__).resolve().parent
+
+ROOT = _HERE.parents[1]
+"""The folder that holds `schemas` and `streams`."""
+
+FOLDER = _HERE / "modules" / SUFFIX.strip(".").removesuffix(".so")
+"""Where compiled modules lie: each a file by its full name, and `FINGERPRINT`."""
+
+FINGERPRINT = "sources.sha256"
+
+
+def sources(root: Path = ROOT) -> tuple[Path, ...]:
+    """All files that say what the machine code does: schemas, kernel, how to compile. Sorted."""
+    parts = (root / "schemas", root / "streams" / "kernel", root / "streams" / "compiled")
+    return tuple(sorted(path for part in parts for path in part.rglob("*.py")))
+
+
+def fingerprint(root: Path = ROOT) -> str:
+    """SHA-256 over names and contents of the sources, in hex."""
+    digest = sha256()
+    for path in sources(root):
+        text = path.read_bytes()
+        digest.update(f"{path.relative_to(root)} {len(text)}\n".encode())
+        digest.update(text)
+    return digest.hexdigest()
+
+
+def is_current(folder: Path = FOLDER, root: Path = ROOT) -> bool:
+    """Whether compiled modules are there and were made from the sources as they are."""
+    try:
+        return (folder / FINGERPRINT).read_text(encoding="ascii") == fingerprint(root)
+    except FileNotFoundError:
+        return False
+
+
+def is_preferred() -> bool:
+    """Whether this process takes machine code where it may."""
+    return os.environ.get(INTERPRETED) != "1"
+
+
+def kernel_kind() -> str:
+    """How the kernel runs in this process: `compiled` or `interpreted`."""
+    return "compiled" if is_preferred() and is_current() else "interpreted"
+
+
+class CompiledKernel(MetaPathFinder):
+    """Finds compiled modules of the kernel before their sources are found."""
+
+    def __init__(self, folder: Path = FOLDER, root: Path = ROOT) -> None:
+        self._folder = folder
+        self._root = root
+        self._files: dict[str, Path] | None = None  # looked for at the kernel's first import
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != LIBRARY and not fullname.startswith(f"{KERNEL}."):
+            return None
+        if self._files is None:
+            self._files = self._found()
+        file = self._files.get(fullname)
+        return None if file is None else spec_from_file_location(fullname, file)
+
+    def _found(self) -> dict[str, Path]:
+        if not is_preferred() or not is_current(self._folder, self._root):
+            return {}
+        return {file.name.removesuffix(SUFFIX): file for file in self._folder.glob(f"*{SUFFIX}")}
+
+
+def prefer_compiled() -> None:
+    """Lets imports of the kernel find its machine code; looks for it at the first of them."""
+    if not any(isinstance(finder, CompiledKernel) for finder in sys.meta_path):
+        sys.meta_path.insert(0, CompiledKernel())
