@@ -10,7 +10,8 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 from mypyc.build import mypycify
@@ -62,7 +63,9 @@ def compiled_sources() -> list[Path]:
 def build() -> None:
     """Puts compiled modules in the place of those that are there, or raises and changes nothing.
 
-    Raises whatever mypyc, setuptools and the file system raise, SystemExit for errors of types.
+    Raises:
+        ValueError: With what mypyc finds wrong with the sources.
+        Exception: Whatever the compiler and the file system raise.
     """
     made_from = fingerprint()
     with tempfile.TemporaryDirectory(prefix="ganger-compile-") as name:
@@ -93,26 +96,33 @@ def _inside(work: Path) -> Iterator[None]:
 
 
 def _compile(work: Path) -> None:
-    # -O1 takes half as long to compile as -O2, for code as fast; one file of C in place of one for
-    # each module takes many times as long.
-    extensions: list[Extension] = mypycify(
-        [
-            *("--config-file=", "--explicit-package-bases", "--namespace-packages"),
-            *(str(Path("ganger") / path) for path in compiled_sources()),
-        ],
-        opt_level="1",
-        debug_level="0",
-        multi_file=True,
-        group_name=GROUP,
-    )
-    command = Distribution({"name": "ganger", "ext_modules": extensions}).get_command_obj(
-        "build_ext"
-    )
+    distribution = Distribution({"name": "ganger", "ext_modules": _extensions()})
+    command = distribution.get_command_obj("build_ext")
     command.build_lib = str(work / "library")
     command.build_temp = str(work / "objects")
     command.parallel = os.cpu_count()
     command.ensure_finalized()
     command.run()
+
+
+def _extensions() -> list[Extension]:
+    """The kernel as C. -O1 takes half as long as -O2 for code as fast, and a file for each module a
+    fraction of what one for all takes.
+    """
+    flags = ("--config-file=", "--explicit-package-bases", "--namespace-packages")
+    files = [str(Path("ganger") / path) for path in compiled_sources()]
+    said = StringIO()  # remarks on code that is slower than it could be, and errors
+    try:
+        with redirect_stdout(said):
+            return mypycify(
+                [*flags, *files],
+                opt_level="1",
+                debug_level="0",
+                multi_file=True,
+                group_name=GROUP,
+            )
+    except SystemExit as error:
+        raise ValueError(f"mypyc: {said.getvalue()}") from error
 
 
 def _put_in_place(made: Path) -> None:
@@ -134,7 +144,7 @@ def main() -> int:
         try:
             build()
             return 0
-        except (Exception, SystemExit) as error:  # mypycify exits where types are wrong
+        except Exception as error:
             trouble = f"{type(error).__name__}: {error}"
     print(f"*** THE KERNEL IS INTERPRETED, AT HALF THE SPEED: {trouble} ***", file=sys.stderr)
     print(f"{INTERPRETED}=1 in the environment does without asking.", file=sys.stderr)

@@ -196,7 +196,7 @@ def _hold(state: State, job: Job, record: JobUpdateRequested) -> None:
 
 def _wish(state: State, job: Job, record: JobUpdateRequested) -> None:
     """The job's owner changes what is expected of it and what it accepts."""
-    named = {
+    named: dict[str, object] = {  # as `int`, compiled, a preference would be a bare number
         "runtime_estimate_ns": record.runtime_estimate_ns,
         "time_limit_ns": record.time_limit_ns,
         "backfill": record.backfill,

@@ -27,7 +27,15 @@ from support.decision_lines import job_of
 NO = Refusal(Reason.OVERCOMMIT, 1, 2, 3)
 OTHER = Refusal(Reason.QUEUE_CAPABILITY)
 STATE = State("cell", bytes(32))
-NOBODY = cast(Job, None)
+
+
+def somebody() -> Job:
+    cell = Cell().start(node("n1", 8))
+    cell.submit("j", role(cards=1))
+    return job_of(cell, "j")
+
+
+ANYBODY = somebody()
 
 
 def says(vote: Vote) -> Callable[..., Vote]:
@@ -56,8 +64,8 @@ def test_a_permit_of_an_upper_tier_counts_by_tiers_only(
     tiers: tuple[tuple[Vote, ...], ...], by_all: Vote, by_tiers: Vote
 ) -> None:
     asked = voters(*tiers)
-    assert first_refusal(flat(asked), STATE, NOBODY) is by_all
-    assert tier_vote(asked)(STATE, NOBODY) is by_tiers
+    assert first_refusal(flat(asked), STATE, ANYBODY) is by_all
+    assert tier_vote(asked)(STATE, ANYBODY) is by_tiers
 
 
 def starving(*tiers: tuple[bool, ...]) -> tuple[tuple[JobTest, ...], ...]:
@@ -78,8 +86,8 @@ def starving(*tiers: tuple[bool, ...]) -> tuple[tuple[JobTest, ...], ...]:
 )
 def test_who_starves(tiers: Any, by_all: bool | None, by_tiers: bool) -> None:
     rule = all_starve(starving(*tiers))
-    assert (None if rule is None else rule(STATE, NOBODY)) is by_all
-    assert first_tier_starves(starving(*tiers))(STATE, NOBODY) is by_tiers
+    assert (None if rule is None else rule(STATE, ANYBODY)) is by_all
+    assert first_tier_starves(starving(*tiers))(STATE, ANYBODY) is by_tiers
 
 
 def candidates(count: int) -> list[Victim]:
