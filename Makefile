@@ -15,7 +15,7 @@ RUN_DIR := run
 JOB := 39450
 
 # What says how the kernel decides.
-KERNEL_TESTS := tests/unit/kernel tests/regression tests/replay
+KERNEL_TESTS := tests/unit/kernel tests/unit/test_verify_promises.py tests/property tests/regression tests/replay
 
 # Set PYTHON to choose an interpreter; else the first on the PATH that is new enough and can make a venv.
 PYTHON ?=

@@ -122,7 +122,7 @@ def _extensions() -> list[Extension]:
                 group_name=GROUP,
             )
     except SystemExit as error:
-        raise ValueError(f"mypyc: {said.getvalue()}") from error
+        raise ValueError(f"mypyc: {said.getvalue().strip()}") from error
 
 
 def _put_in_place(made: Path) -> None:
