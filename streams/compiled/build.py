@@ -35,7 +35,6 @@ REQUIRED = "GANGER_REQUIRE_COMPILED"
 
 # Modules that stay interpreted, each for the reason beside it; no record goes through all of one.
 EXCEPT = (
-    "handlers/job_faults",  # mypyc fails on a star inside the tuple of `not in (...)`
     "invariants",  # compiled classes cannot derive from AssertionError
     "snapshot",  # msgspec reads the types of fields, which compiled classes do not keep
 )

@@ -195,7 +195,8 @@ def _wishes_fault(state: State, roles: tuple[Role, ...]) -> Fault | None:
     """Which role names a zone, or in an affinity a role, that is not there."""
     names = {role.name: True for role in roles}
     for role in roles:
-        if role.revocable_zone not in ("", ANY, *state.zones):
+        zone = role.revocable_zone
+        if zone not in ("", ANY) and zone not in state.zones:
             return (_ZONE_UNKNOWN, 0, 0)
         for affinity in role.affinities:
             if any(name not in names for name in affinity.roles):
