@@ -28,6 +28,7 @@ FIND_PYTHON = for python in $(or $(PYTHON),python3.11 python3.12 python3.13 pyth
 
 help:
 	@echo 'make venv   make .venv with ganger (.venv/bin/ganger), its kernel compiled, and the tools of the tests'
+	@echo 'make compiled  compile the kernel again after edits of it; sources that were edited are interpreted'
 	@echo 'make kafka  fetch Apache Kafka (needs Java 17 and Maven) for infra/kafka/kafka, demo and tests'
 	@echo 'make run    simulate a bundled trace through a ledger on disk and verify the ledger'
 	@echo 'make demo   start Kafka, a worker and simulated nodes; submit jobs, show and verify decisions'
