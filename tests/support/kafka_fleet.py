@@ -10,18 +10,27 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, sleep
 
 from ganger.streams.closing import Closing
 from ganger.streams.kafka.cluster.admin import create
-from ganger.streams.kafka.cluster.cells import Placement, place_cell, read_placements
+from ganger.streams.kafka.cluster.cells import (
+    Placement,
+    find_cell,
+    place_cell,
+    read_placements,
+)
 from ganger.streams.kafka.cluster.errors import KafkaFailed
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.kafka.cluster.topics import DECISIONS
+from ganger.streams.kafka.log.ledger import KafkaStreams
 from ganger.streams.kafka.wire.partition import Partition
 from ganger.streams.log.errors import LogError
+from ganger.streams.log.protocol import LogReader
+from ganger.streams.payloads import read_decision, read_record
 
 COMMAND = (
     sys.executable,
@@ -48,6 +57,8 @@ SPEED = 20
 _POLL_S = 0.05
 _STOP_S = 40.0
 _TAIL_LINES = 30
+_LINE_CHARS = 300
+_PROCESSES_TOLD = 6
 _CELL_EVENT = re.compile(r"event=cell_(claimed|released|superseded|refused) cell=(\S+)")
 
 
@@ -121,6 +132,15 @@ class Child:
     def tail(self) -> str:
         """The last of what it said."""
         return "\n".join(self.log().splitlines()[-_TAIL_LINES:])
+
+    def story(self) -> str:
+        """The last that each of its processes said, with what ended those that crashed."""
+        paths = [self._folder / f"{self.name}.{number}.log" for number in range(1, self.starts + 1)]
+        told = [f"--- {self.name}, started {self.starts} times, crashes {self.crashes}"]
+        for path in paths[-_PROCESSES_TOLD:]:
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+            told += [f"-- {path.name}", *lines[-_TAIL_LINES:]]
+        return "\n".join(told)
 
     def kill(self) -> None:
         """SIGKILL; it counts as down until `tend`."""
@@ -251,9 +271,30 @@ class Fleet(Closing):
             if is_true():
                 return
             if monotonic() > deadline:
-                said = "\n".join(f"--- {child.name}\n{child.tail()}" for child in self.children)
-                raise FleetFailed(f"not within {seconds:g} s: {what}\n{said}")
+                said = [child.story() for child in self.children]
+                said += [self._story_of(cell) for cell in self.nodes]
+                raise FleetFailed(
+                    "\n".join((f"not within {seconds:g} s, {datetime.now(UTC)}: {what}", *said))
+                )
             sleep(_POLL_S)
+
+    def _story_of(self, cell: str) -> str:
+        """The ends of a cell's ledger and decisions."""
+        told = [f"--- {cell}"]
+        with suppress(LogError, KafkaFailed):
+            streams = KafkaStreams(self.settings, find_cell(self.settings, cell))
+            with closing(streams):
+                for log, read in (
+                    (streams.ledger, read_record),
+                    (streams.decisions, read_decision),
+                ):
+                    end = log.end()
+                    for first, group in log.read_groups(max(0, end - _TAIL_LINES)):
+                        told += [
+                            f"{place} {str(read(place, payload))[:300]}"
+                            for place, payload in enumerate(group, first)
+                        ]
+        return "\n".join(told)
 
     def claimed(self) -> set[str]:
         """The cells that workers run, by their own account."""
@@ -312,3 +353,12 @@ class Fleet(Closing):
             child.end()
         for partition in self._decisions.values():
             partition.close()
+
+
+def _ends_of(log: LogReader, read: Callable[[int, bytes], object]) -> list[str]:
+    """The last of what stands in a log, a line each."""
+    return [
+        f"{place} {str(read(place, payload))[:_LINE_CHARS]}"
+        for first, group in log.read_groups(max(0, log.end() - _TAIL_LINES))
+        for place, payload in enumerate(group, first)
+    ]
