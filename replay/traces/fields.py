@@ -40,6 +40,8 @@ def parse_seconds_ns(text: str) -> int | None:
 
     Digits beyond the ninth after the point are dropped, toward zero.
     """
+    if len(text) < 10 and text.isascii() and text.isdigit():  # as most are
+        return int(text) * NS_PER_S
     match = _SECONDS.fullmatch(text)
     if match is None:
         return None
@@ -54,7 +56,7 @@ def parse_seconds_ns(text: str) -> int | None:
 
 def parse_whole(text: str, low: int, high: int) -> int | None:
     """A whole number, or None if `text` is none or it lies outside `low..high`."""
-    if _WHOLE.fullmatch(text) is None:
+    if not (len(text) < 19 and text.isascii() and text.isdigit() or _WHOLE.fullmatch(text)):
         return None
     value = int(text)
     return value if low <= value <= high else None

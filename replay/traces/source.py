@@ -85,16 +85,15 @@ class Source(Struct, frozen=True):
                     return
                 number += 1
                 left_bytes -= len(line)
-                place = f"{self.path}:{number}"
                 if len(line) > line_bytes_max:
                     raise InputError(
-                        place,
+                        f"{self.path}:{number}",
                         f"the line is longer than {line_bytes_max} bytes",
                         "give a text file with one job or node per line",
                     )
                 if left_bytes < 0:
                     raise InputError(
-                        place,
+                        f"{self.path}:{number}",
                         f"the text is longer than {text_bytes_max} bytes",
                         "split the file into smaller ones",
                     )
@@ -104,7 +103,9 @@ class Source(Struct, frozen=True):
                     yield number, line.rstrip(b"\r\n").decode(encoding)
                 except UnicodeDecodeError as error:
                     raise InputError(
-                        place, f"the line is not {encoding} text", "save the file as UTF-8"
+                        f"{self.path}:{number}",
+                        f"the line is not {encoding} text",
+                        "save the file as UTF-8",
                     ) from error
 
     def text(self) -> str:
