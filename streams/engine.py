@@ -44,7 +44,7 @@ _DECISIONS_MAX = 1 << 16
 """Most decisions in one group; some 16 MiB."""
 
 
-class EngineDead(RuntimeError):
+class EngineDead(Exception):
     """A write failed while the state was ahead of the ledger. Open the logs anew and recover."""
 
 

@@ -56,7 +56,7 @@ def parse_seconds_ns(text: str) -> int | None:
 
 def parse_whole(text: str, low: int, high: int) -> int | None:
     """A whole number, or None if `text` is none or it lies outside `low..high`."""
-    if not (len(text) < 19 and text.isascii() and text.isdigit() or _WHOLE.fullmatch(text)):
+    if not ((len(text) < 19 and text.isascii() and text.isdigit()) or _WHOLE.fullmatch(text)):
         return None
     value = int(text)
     return value if low <= value <= high else None

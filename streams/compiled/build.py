@@ -1,4 +1,4 @@
-"""Compiles the kernel with mypyc: `python -m ganger.streams.compiled.build`.
+"""Compiles the kernel and what is around it with mypyc: `python -m ganger.streams.compiled.build`.
 
 Needs mypy and setuptools (requirements-dev.lock), a C compiler and Python's headers. Without them
 the kernel is interpreted: it decides the same and is slower. What is compiled already is kept.
@@ -18,6 +18,7 @@ from mypyc.build import mypycify
 from setuptools import Distribution, Extension
 
 from ganger.streams.compiled.finder import (
+    AROUND,
     FINGERPRINT,
     FOLDER,
     GROUP,
@@ -33,7 +34,7 @@ from ganger.streams.compiled.finder import (
 REQUIRED = "GANGER_REQUIRE_COMPILED"
 """The environment variable that, if it is 1, makes an error of what stands in the way."""
 
-# Modules that stay interpreted, each for the reason beside it; `step` needs none of them.
+# Modules of the kernel that stay interpreted, for the reason beside each; `step` needs none.
 EXCEPT = (
     "invariants",  # compiled classes cannot derive from AssertionError
     "snapshot",  # msgspec reads the types of fields, which compiled classes do not keep
@@ -52,11 +53,16 @@ def obstacle() -> str:
 
 
 def compiled_sources() -> list[Path]:
-    """The modules of the kernel that are compiled, relative to `ROOT`."""
+    """The modules that are compiled, relative to `ROOT`."""
     kernel = Path("streams", "kernel")
     left = {kernel / f"{name}.py" for name in EXCEPT}
+    around = {Path(path) for path in AROUND}
     modules = (path.relative_to(ROOT) for path in sources() if path.name != "__init__.py")
-    return [path for path in modules if path.is_relative_to(kernel) and path not in left]
+    return [
+        path
+        for path in modules
+        if path in around or (path.is_relative_to(kernel) and path not in left)
+    ]
 
 
 def build() -> None:
@@ -105,7 +111,7 @@ def _compile(work: Path) -> None:
 
 
 def _extensions() -> list[Extension]:
-    """The kernel as C.
+    """The modules as C.
 
     -O1 takes two thirds of the time of -O2 for code as fast, and a file for each module a fraction
     of what one for all takes.

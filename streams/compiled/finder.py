@@ -1,7 +1,8 @@
 """The kernel's machine code, loaded instead of its sources where it was made from just these.
 
-`build` compiles the kernel, whose speed is else that of the interpreter. The sources stay what
-counts: after any edit of them the kernel is interpreted until it is compiled anew.
+`build` compiles the kernel and the modules around it through which every record goes, whose speed
+is else that of the interpreter. The sources stay what counts: after any edit of them they are
+interpreted until they are compiled anew.
 """
 
 import os
@@ -19,6 +20,21 @@ INTERPRETED = "GANGER_INTERPRETED"
 
 KERNEL = "ganger.streams.kernel"
 
+AROUND = (
+    "replay/assumptions.py",
+    "replay/attempts.py",
+    "replay/cell.py",
+    "replay/executor.py",
+    "replay/summary.py",
+    "replay/workload.py",
+    "streams/engine.py",
+    "streams/intake.py",
+    "streams/structure.py",
+)
+"""What else is compiled: on the way of every record into the kernel, and of decisions back."""
+
+_AROUND = frozenset(f"ganger.{path.removesuffix('.py').replace('/', '.')}" for path in AROUND)
+
 GROUP = "ganger_kernel"
 """All compiled modules are one library, which stubs by the modules' names load."""
 
@@ -31,7 +47,7 @@ SUFFIX = EXTENSION_SUFFIXES[0]
 _HERE = Path(__file__).resolve().parent
 
 ROOT = _HERE.parents[1]
-"""The folder that holds `schemas` and `streams`."""
+"""The folder that holds `schemas`, `streams` and `replay`."""
 
 FOLDER = _HERE / "modules" / SUFFIX.strip(".").removesuffix(".so")
 """Where compiled modules lie: each a file by its full name, and `FINGERPRINT`."""
@@ -40,9 +56,10 @@ FINGERPRINT = "sources.sha256"
 
 
 def sources(root: Path = ROOT) -> tuple[Path, ...]:
-    """All files that say what the machine code does: schemas, kernel, how to compile. Sorted."""
+    """All files that say what the machine code does, sorted: what is compiled, how, and schemas."""
     parts = (root / "schemas", root / "streams" / "kernel", root / "streams" / "compiled")
-    return tuple(sorted(path for part in parts for path in part.rglob("*.py")))
+    files = [path for part in parts for path in part.rglob("*.py")]
+    return tuple(sorted([*files, *(root / path for path in AROUND if (root / path).exists())]))
 
 
 def fingerprint(root: Path = ROOT) -> str:
@@ -74,17 +91,17 @@ def kernel_kind() -> str:
 
 
 class CompiledKernel(MetaPathFinder):
-    """Finds compiled modules of the kernel before their sources are found."""
+    """Finds compiled modules before their sources are found."""
 
     def __init__(self, folder: Path = FOLDER, root: Path = ROOT) -> None:
         self._folder = folder
         self._root = root
-        self._files: dict[str, Path] | None = None  # looked for at the kernel's first import
+        self._files: dict[str, Path] | None = None  # looked for when the first one is imported
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != LIBRARY and not fullname.startswith(f"{KERNEL}."):
+        if fullname not in _AROUND and not fullname.startswith((LIBRARY, f"{KERNEL}.")):
             return None
         if self._files is None:
             self._files = self._found()
@@ -98,6 +115,6 @@ class CompiledKernel(MetaPathFinder):
 
 
 def prefer_compiled() -> None:
-    """Lets imports of the kernel find its machine code; looks for it at the first of them."""
+    """Lets imports find machine code; it is looked for at the first that could be of it."""
     if not any(isinstance(finder, CompiledKernel) for finder in sys.meta_path):
         sys.meta_path.insert(0, CompiledKernel())

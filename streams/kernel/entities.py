@@ -4,6 +4,9 @@ Primary facts are what a snapshot holds and the digest covers; each field says w
 instead (kept for speed, made again by `rebuild`, checked by `invariants`). Entities refer to each
 other by id: nodes and queues by their place in a list that only grows, jobs by the seq of the
 record that made them. Nobody but the handlers and the statement of a cycle changes any of it.
+
+Jobs and pods, of which there are many, say themselves how they begin: an `__init__` that
+`dataclass` makes is interpreted even where the kernel is compiled.
 """
 
 from dataclasses import dataclass, field
@@ -42,7 +45,6 @@ class Entity(Protocol):
     is_untold: bool  # the digest has no term for it, or has to forget the one it has
 
 
-@dataclass(slots=True, eq=False)
 class Pod:
     """One live attempt of one pod."""
 
@@ -74,6 +76,34 @@ class Pod:
     is_untold: bool = False  # ended, or told with its job
     term: int = 0
     is_dirty: bool = False
+
+    def __init__(
+        self,
+        job: int,
+        index: int,
+        attempt: int,
+        node: int,
+        shape: Shape,
+        mask: int,
+        card_milli: int,
+        card_memory: int,
+        tier: Tier,
+        phase: Phase,
+        allocated_seq: int,
+        allocated_ns: int,
+    ) -> None:
+        self.job = job
+        self.index = index
+        self.attempt = attempt
+        self.node = node
+        self.shape = shape
+        self.mask = mask
+        self.card_milli = card_milli
+        self.card_memory = card_memory
+        self.tier = tier
+        self.phase = phase
+        self.allocated_seq = allocated_seq
+        self.allocated_ns = allocated_ns
 
 
 @dataclass(slots=True, eq=False)
@@ -167,7 +197,6 @@ class Tally:
     admitted: dict[int, int] = field(default_factory=dict)  # minimums of jobs that wait for cards
 
 
-@dataclass(slots=True, eq=False)
 class Job:
     """A submitted unit."""
 
@@ -224,6 +253,28 @@ class Job:
     is_untold: bool = False  # forgotten
     term: int = 0
     is_dirty: bool = False
+
+    def __init__(
+        self,
+        seq: int,
+        request: JobSubmitRequested,
+        shape: JobShape,
+        queue: int,
+        priority: int,
+        phase: Phase,
+        held: bool,
+        submitted_ns: int,
+        roles: list[RoleState],
+    ) -> None:
+        self.seq = seq
+        self.request = request
+        self.shape = shape
+        self.queue = queue
+        self.priority = priority
+        self.phase = phase
+        self.held = held
+        self.submitted_ns = submitted_ns
+        self.roles = roles
 
 
 @dataclass(slots=True, eq=False)

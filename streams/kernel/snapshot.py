@@ -448,35 +448,35 @@ def _add_job(state: State, row: _JobRow) -> None:
             RoleState(r.replicas, r.fresh, list(r.returned) or None, r.live, r.succeeded)
             for r in row.states
         ],
-        {} if any(r.fresh for r in row.states) else None,  # none: never placed
-        dict(row.attempts) or None,
-        dict(row.failures) or None,
-        row.avoid,
-        row.dependencies,
-        row.not_before_ns,
-        row.first_started_ns,
-        row.last_tier,
-        row.ending,
-        row.reason,
-        row.asked,
-        row.limit,
-        row.ended_ns,
-        row.right,
-        row.flavors,
-        row.admitted_counts,
-        row.requeues,
-        row.restarts,
-        row.stale_since_ns,
-        row.admitted_ns,
-        row.waiting_since_ns,
-        row.restarted_seq,
-        row.wishes,
-        row.estimate_ns,
-        row.estimate_source,
-        row.promise,
-        row.credit,
-        row.lost_milli_ns,
     )
+    job.pods = {} if any(r.fresh for r in row.states) else None  # none: never placed
+    job.attempts = dict(row.attempts) or None
+    job.failures = dict(row.failures) or None
+    job.avoid = row.avoid
+    job.dependencies = row.dependencies
+    job.not_before_ns = row.not_before_ns
+    job.first_started_ns = row.first_started_ns
+    job.last_tier = row.last_tier
+    job.ending = row.ending
+    job.reason = row.reason
+    job.asked = row.asked
+    job.limit = row.limit
+    job.ended_ns = row.ended_ns
+    job.right = row.right
+    job.flavors = row.flavors
+    job.admitted_counts = row.admitted_counts
+    job.requeues = row.requeues
+    job.restarts = row.restarts
+    job.stale_since_ns = row.stale_since_ns
+    job.admitted_ns = row.admitted_ns
+    job.waiting_since_ns = row.waiting_since_ns
+    job.restarted_seq = row.restarted_seq
+    job.wishes = row.wishes
+    job.estimate_ns = row.estimate_ns
+    job.estimate_source = row.estimate_source
+    job.promise = row.promise
+    job.credit = row.credit
+    job.lost_milli_ns = row.lost_milli_ns
     job.is_scaled = job.shape.key != (row.request.roles, row.request.min_available)
     state.jobs[job.seq] = job
     state.job_by_key[job.request.job] = job.seq
@@ -500,20 +500,20 @@ def _add_pod(state: State, row: _PodRow) -> None:
         row.phase,
         row.allocated_seq,
         row.allocated_ns,
-        row.started_ns,
-        row.evict_seq,
-        row.evict_reason,
-        row.progress_milli,
-        row.checkpoint_milli,
-        row.protected_until_ns,
-        row.notice_until_ns,
-        row.expect_ns,
-        row.protect_ns,
-        row.for_job,
-        row.suspended_ns,
-        row.ran_ns,
-        row.earlier_ns,
     )
+    pod.started_ns = row.started_ns
+    pod.evict_seq = row.evict_seq
+    pod.evict_reason = row.evict_reason
+    pod.progress_milli = row.progress_milli
+    pod.checkpoint_milli = row.checkpoint_milli
+    pod.protected_until_ns = row.protected_until_ns
+    pod.notice_until_ns = row.notice_until_ns
+    pod.expect_ns = row.expect_ns
+    pod.protect_ns = row.protect_ns
+    pod.for_job = row.for_job
+    pod.suspended_ns = row.suspended_ns
+    pod.ran_ns = row.ran_ns
+    pod.earlier_ns = row.earlier_ns
     state.nodes[row.node].pods[(pod.job, pod.index, pod.attempt)] = pod
     if row.is_current:
         if job.pods is None:

@@ -129,8 +129,8 @@ def _pod_of(state: State, job: Job, node: Node, record: PodAdopted, mask: int) -
         phase,
         state.cause,
         state.now_ns,
-        started_ns=started_ns,
     )
+    pod.started_ns = started_ns
     if record.is_leaving:
         pod.phase = _RELEASING
         pod.evict_seq = state.cause

@@ -271,8 +271,8 @@ def _make_pod(
         _ALLOCATED,
         state.cause,
         now,
-        is_untold=is_untold,
     )
+    pod.is_untold = is_untold
     state.touch(job if is_untold else pod)
     key = (seq, index, attempt)
     node.pods[key] = pod

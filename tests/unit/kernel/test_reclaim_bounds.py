@@ -4,8 +4,6 @@ The invariants that every record of these cells is checked for compare the candi
 between cycles with those made anew.
 """
 
-import dataclasses
-
 import pytest
 
 from ganger.schemas.enums import DecisionKind
@@ -119,9 +117,9 @@ def pod_of(progress: int, saved: int) -> Pod:
     cell = cell_with()
     pods = job_of(cell, "r0").pods
     assert pods is not None
-    return dataclasses.replace(
-        pods[0], started_ns=1000 * S, progress_milli=progress, checkpoint_milli=saved
-    )
+    pod = pods[0]
+    pod.started_ns, pod.progress_milli, pod.checkpoint_milli = 1000 * S, progress, saved
+    return pod
 
 
 def test_candidates_are_kept_and_follow_what_happens() -> None:
