@@ -180,6 +180,7 @@ class Membership(Service):
     # ---- what a rebalance does -------------------------------------------------------------------
 
     async def _revoked(self, app: Any, revoked: set[TP], **_: Any) -> None:
+        log.info("inputs_closed partitions=%s", list(self.partitions))
         if self._cells is not None:
             self._cells.suspend()
         await self._close()
@@ -203,6 +204,7 @@ class Membership(Service):
         self._desk.acks.begin(begins)
         self._desk.open()
         self.is_open = True
+        log.info("inputs_open partitions=%s", list(self.partitions))
 
     def _resumed(self) -> None:
         """The flow of messages has begun anew."""
