@@ -14,8 +14,9 @@ RUN_DIR := run
 # The job of the sample that waits longest there.
 JOB := 39450
 
-# What says how the kernel decides.
-KERNEL_TESTS := tests/unit/kernel tests/unit/test_verify_promises.py tests/property tests/regression tests/replay
+# What says how the kernel decides, and what the modules around it do that are compiled with it.
+KERNEL_TESTS := tests/unit/kernel tests/unit/test_verify_promises.py tests/property tests/regression tests/replay \
+	tests/unit/test_engine.py tests/unit/test_intake.py tests/unit/test_executor.py tests/unit/test_simulate.py tests/unit/test_simulate_faults.py
 
 # Set PYTHON to choose an interpreter; else the first on the PATH that is new enough and can make a venv.
 PYTHON ?=
