@@ -16,10 +16,11 @@ from ganger.replay.assumptions import Assumptions, is_drawn
 from ganger.replay.attempts import Watch
 from ganger.replay.executor import Executor
 from ganger.replay.faults import Disturbance, Faults, PodFailures
+from ganger.replay.gauges import Gauge, Integral
 from ganger.replay.machines import Machines, Mishap, timeline
-from ganger.replay.summary import Gauge, Integral
 from ganger.replay.traces.fields import NS_PER_S
 from ganger.replay.traces.model import TraceJob
+from ganger.replay.traces.source import InputError
 from ganger.replay.workload import Submissions
 from ganger.schemas.records import (
     NodeCordoned,
@@ -33,6 +34,7 @@ from ganger.schemas.records import (
 )
 from ganger.streams.engine import Engine
 from ganger.streams.intake import Intake
+from ganger.streams.kernel.limits import TIME_MAX
 from ganger.streams.kernel.resources import CARDS
 from ganger.streams.kernel.step import next_wake
 
@@ -165,11 +167,21 @@ class VirtualCell:
         self._wake()
 
     def advance(self) -> bool:
-        """Go to the next moment and let all of it happen; False when nothing is left to happen."""
+        """Go to the next moment and let all of it happen; False when nothing is left to happen.
+
+        Raises:
+            InputError: the next moment is later than the kernel's clock can say.
+        """
         at_ns = self._next_ns()
         if at_ns is None:
             return False
         assert at_ns >= self.now_ns, (at_ns, self.now_ns)
+        if at_ns > TIME_MAX:
+            raise InputError(
+                "the run",
+                f"goes on beyond {TIME_MAX} ns, the year 2116",
+                "give jobs, or faults, that begin earlier or end sooner",
+            )
         self.now_ns = at_ns
         if self._submit_ns <= at_ns:
             self._submit()

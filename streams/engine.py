@@ -24,7 +24,7 @@ from ganger.streams.checkpoint import Checkpoint, SnapshotStore, pack, unpack
 from ganger.streams.divergence import Divergence
 from ganger.streams.kernel.snapshot import SnapshotUnreadable
 from ganger.streams.kernel.state import State
-from ganger.streams.kernel.step import step
+from ganger.streams.kernel.step import HANDLERS, OutOfOrder, step
 from ganger.streams.log.errors import LedgerFull, LogError
 from ganger.streams.log.protocol import Log, LogReader
 from ganger.streams.payloads import read_decision, read_record
@@ -45,7 +45,9 @@ _DECISIONS_MAX = 1 << 16
 
 
 class EngineDead(Exception):
-    """A write failed while the state was ahead of the ledger. Open the logs anew and recover."""
+    """A write failed while the state was ahead of the ledger, or a step did, which leaves a state
+    that is none. Open the logs anew and recover.
+    """
 
 
 class DecisionsHeld(Exception):
@@ -160,6 +162,7 @@ class Engine:
 
         Raises:
             EncodeError: a record has no bytes; nothing was taken.
+            ValueError: a record is of a type that no ledger holds; nothing was taken.
             LedgerFull: no room for the records; nothing was taken, give them again.
             DecisionsHeld: the records were taken and their decisions wait for room, or earlier
                 ones still do.
@@ -170,10 +173,17 @@ class Engine:
             raise ValueError(f"apply: {len(self._staged)} records are staged; commit them first")
         if self._held:
             raise DecisionsHeld(f"{len(self._held)} decisions wait for room; call publish first")
+        records = tuple(records)
+        for record in records:
+            if record.__class__ not in HANDLERS:
+                raise ValueError(
+                    f"{record.__class__.__name__}: no ledger holds it; give it to an intake, and "
+                    "what that makes of it to the engine"
+                )
         payloads = [encode_record(record) for record in records]
         first_seq = self._ledger.append(payloads)
         for seq, record in enumerate(records, first_seq):
-            self._held += step(self.state, seq, record)
+            self._held += self._step(seq, record)
         return self._publish_of(first_seq, len(records))
 
     def follow(
@@ -199,7 +209,7 @@ class Engine:
         records = []
         for seq, payload in enumerate(payloads, first_seq):
             record = read_record(seq, payload)
-            self._held += step(self.state, seq, record)
+            self._held += self._step(seq, record)
             records.append(record)
         return records, self._publish_of(first_seq, len(records))
 
@@ -234,8 +244,7 @@ class Engine:
             self.commit()
             staged = self._staged
         payload = encode_record(record)
-        state = self.state
-        decisions = step(state, state.next_seq, record)
+        decisions = self._step(self.state.next_seq, record)
         staged.append(payload)
         if decisions:
             self._held += decisions
@@ -269,6 +278,7 @@ class Engine:
         Raises:
             ValueError: records are staged or decisions held back: the logs do not have them yet.
         """
+        self._check_alive()
         if self._staged or self._held:
             raise ValueError(f"checkpoint: {len(self._staged)} records are not committed")
         return pack(self.state, self.decision_count)
@@ -284,6 +294,17 @@ class Engine:
         data = self.checkpoint()
         self._snapshots.save(self.state.next_seq, data)
         return len(data)
+
+    def _step(self, seq: int, record: Record) -> list[Decision]:
+        """One step; one that fails may have changed a part of the state, so none follows it."""
+        try:
+            return step(self.state, seq, record)
+        except OutOfOrder:
+            raise
+        except Exception as error:
+            self._failure = error
+            self._staged_max = 0
+            raise
 
     def _publish_of(self, first_seq: int, count: int) -> list[Decision]:
         try:
@@ -309,7 +330,7 @@ class Engine:
     def _check_alive(self) -> None:
         if self._failure is not None:
             raise EngineDead(
-                f"an earlier write failed ({self._failure}); open the logs anew and recover"
+                f"an earlier call failed ({self._failure}); open the logs anew and recover"
             ) from self._failure
 
 

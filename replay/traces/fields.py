@@ -141,7 +141,7 @@ class Table:
                     f"the header has no column {name}: it is {','.join(self.columns)[:80]!r}",
                     f"begin with a line that names the columns {','.join(needed)}{more}",
                 )
-        allowed = needed + known if known else tuple(self.columns)
+        allowed = tuple(dict.fromkeys(needed + known if known else self.columns))
         for name in self.columns:
             if name not in allowed or self.columns.count(name) > 1:
                 raise InputError(

@@ -99,8 +99,15 @@ class Source(Struct, frozen=True):
                     )
                 if number == 1:
                     line = line.removeprefix(_UTF8_MARK)
+                line = line.rstrip(b"\r\n")
+                if b"\r" in line:
+                    raise InputError(
+                        f"{self.path}:{number}",
+                        "a carriage return stands inside the line",
+                        "end lines with a line feed; `tr '\\r' '\\n'` mends a file of old",
+                    )
                 try:
-                    yield number, line.rstrip(b"\r\n").decode(encoding)
+                    yield number, line.decode(encoding)
                 except UnicodeDecodeError as error:
                     raise InputError(
                         f"{self.path}:{number}",

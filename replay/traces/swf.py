@@ -38,7 +38,7 @@ SKIP_CANCELLED = "cancelled before they started"
 SKIP_PROCESSORS = "without processors"
 SKIP_RUN = "without run time"
 
-_MAX_PROCS = re.compile(r";\s*MaxProcs:\s*([0-9]{1,9})\b", re.ASCII)
+_MAX_PROCS = re.compile(r";\s*MaxProcs:\s*([0-9]{1,9})(?!\S)", re.ASCII)
 
 
 def read_swf(source: Source, limit: int | None = None) -> Trace:

@@ -52,7 +52,13 @@ _SOURCES = {
 _ALWAYS = ("time_ns", "event_id", "source")
 _TIMES = ("reported_ns", "started_ns", "from_ns", "to_ns")
 _RESOURCES = {"card_milli": "cards_milli", "cpu_milli": "cpu_milli", "memory_mib": "memory_mib"}
-_UNLESS_GIVEN = ("ttl_ns", "grace_ns", "restarts_max")
+_UNLESS_GIVEN = (
+    "ttl_ns",
+    "grace_ns",
+    "restarts_max",
+    "preempt_min_runtime_ns",
+    "reclaim_min_runtime_ns",
+)
 _OF_CARDS = ("card_memory_mib", "min_card_memory_mib")
 
 

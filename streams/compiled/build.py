@@ -11,28 +11,36 @@ import sysconfig
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from hashlib import file_digest
 from io import StringIO
 from pathlib import Path
+from shutil import copyfile
+from time import time
 
 from mypyc.build import mypycify
 from setuptools import Distribution, Extension
 
 from ganger.streams.compiled.finder import (
     AROUND,
-    FINGERPRINT,
-    FOLDER,
     GROUP,
     INTERPRETED,
+    LIBRARY,
+    MANIFEST,
+    MODULES,
     ROOT,
     SUFFIX,
     fingerprint,
-    is_current,
+    found,
     is_preferred,
+    listed,
     sources,
 )
 
 REQUIRED = "GANGER_REQUIRE_COMPILED"
 """The environment variable that, if it is 1, makes an error of what stands in the way."""
+
+_BUILD_SECONDS_MAX = 3600
+_TROUBLE_CHARS_MAX = 600
 
 # Modules of the kernel that stay interpreted, for the reason beside each; `step` needs none.
 EXCEPT = (
@@ -43,7 +51,8 @@ EXCEPT = (
 
 def obstacle() -> str:
     """What is missing here to compile anything, with the remedy; empty if nothing is."""
-    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    words = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()
+    compiler = words[0] if words else ""
     if shutil.which(compiler) is None:
         return f"there is no C compiler {compiler!r}: install gcc, or name another in CC"
     header = Path(sysconfig.get_path("include")) / "Python.h"
@@ -66,27 +75,52 @@ def compiled_sources() -> list[Path]:
 
 
 def build() -> None:
-    """Puts compiled modules in the place of those that are there, or raises and changes nothing.
+    """Puts compiled modules beside those that are there, or raises and changes nothing.
 
     Raises:
-        ValueError: With what mypyc finds wrong with the sources.
+        ValueError: With what mypyc finds wrong with the sources, or if the compiler made nothing.
         Exception: Whatever the compiler and the file system raise.
     """
-    made_from = fingerprint()
     with tempfile.TemporaryDirectory(prefix="ganger-compile-") as name:
         work = Path(name)
         for path in sources():
             copy = work / "ganger" / path.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
+            copyfile(path, copy)
+        made_from = fingerprint(work / "ganger")  # of the copy: an edit meanwhile is not in it
         with _inside(work):
             _compile(work)
         made = work / "made"
         made.mkdir()
         for file in (work / "library").rglob(f"*{SUFFIX}"):
-            shutil.copyfile(file, made / ".".join(file.relative_to(work / "library").parts))
-        (made / FINGERPRINT).write_text(made_from, encoding="ascii")
-        _put_in_place(made)
+            copyfile(file, made / ".".join(file.relative_to(work / "library").parts))
+        _describe(made)
+        _put_in_place(made, MODULES / made_from)
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether all modules that a folder should have are there, byte by byte."""
+    try:
+        return all(_digest(path) == digest for path, _, digest in listed(folder))
+    except (OSError, ValueError):
+        return False
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def _describe(made: Path) -> None:
+    """Writes the manifest of a folder that has every module it should have."""
+    modules = [".".join(("ganger", *path.with_suffix("").parts)) for path in compiled_sources()]
+    lines = []
+    for module in (*modules, LIBRARY):
+        path = made / f"{module}{SUFFIX}"
+        if not path.is_file() or not path.stat().st_size:
+            raise ValueError(f"the compiler reported success and made no {path.name}")
+        lines.append(f"{path.stat().st_size} {_digest(path)} {path.name}\n")
+    (made / MANIFEST).write_text("".join(lines), encoding="ascii")
 
 
 @contextmanager
@@ -132,29 +166,55 @@ def _extensions() -> list[Extension]:
         raise ValueError(f"mypyc: {said.getvalue().strip()}") from error
 
 
-def _put_in_place(made: Path) -> None:
-    """Copies first, so that a full disk or a kill leaves the old modules or none, never a part."""
-    new = FOLDER.with_name(FOLDER.name + ".new")
-    shutil.rmtree(new, ignore_errors=True)
-    shutil.copytree(made, new)
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    new.rename(FOLDER)
+def _put_in_place(made: Path, folder: Path) -> None:
+    """Writes a copy and renames it, so that a full disk, a kill or another build that ends now
+    leave a whole folder or none. Those of other sources are removed then.
+    """
+    new = folder.with_name(f"{folder.name}.{os.getpid()}.new")
+    try:
+        shutil.copytree(made, new)
+        for path in (*new.iterdir(), new):
+            _sync(path)
+        if not is_whole(folder):  # else another build was quicker
+            if folder.exists():
+                folder.rename(new.with_suffix(".old"))
+            new.rename(folder)
+    except OSError:
+        shutil.rmtree(new, ignore_errors=True)
+        if not is_whole(folder):
+            raise
+    _sync(folder.parent)
+    for path in folder.parent.iterdir():
+        is_being_made = path.suffix == ".new" and time() - path.stat().st_mtime < _BUILD_SECONDS_MAX
+        if path != folder and (path == new or not is_being_made):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def main() -> int:
     """Exit code 1 if the kernel is not compiled though `REQUIRED` says so, else 0."""
-    if not is_preferred() or is_current():
+    trouble = obstacle() if is_preferred() else f"{INTERPRETED}=1 asks for the sources"
+    if is_preferred() and is_whole(MODULES / fingerprint()):
         return 0
-    trouble = obstacle()
     if not trouble:
         print("compiling the kernel: some minutes, once and after each edit of it", flush=True)
         try:
             build()
-            return 0
+            if found():
+                return 0
+            trouble = "its sources were edited meanwhile: compile them again"
         except Exception as error:
-            trouble = f"{type(error).__name__}: {error}"
+            trouble = f"{type(error).__name__}: {error}"[:_TROUBLE_CHARS_MAX]
     print(f"*** THE KERNEL IS INTERPRETED, AT HALF THE SPEED: {trouble} ***", file=sys.stderr)
-    print(f"{INTERPRETED}=1 in the environment does without asking.", file=sys.stderr)
+    if is_preferred():
+        print(f"{INTERPRETED}=1 in the environment does without asking.", file=sys.stderr)
     return int(os.environ.get(REQUIRED) == "1")
 
 

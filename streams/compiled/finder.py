@@ -25,7 +25,7 @@ AROUND = (
     "replay/attempts.py",
     "replay/cell.py",
     "replay/executor.py",
-    "replay/summary.py",
+    "replay/gauges.py",
     "replay/workload.py",
     "streams/engine.py",
     "streams/intake.py",
@@ -49,16 +49,18 @@ _HERE = Path(__file__).resolve().parent
 ROOT = _HERE.parents[1]
 """The folder that holds `schemas`, `streams` and `replay`."""
 
-FOLDER = _HERE / "modules" / SUFFIX.strip(".").removesuffix(".so")
-"""Where compiled modules lie: each a file by its full name, and `FINGERPRINT`."""
+MODULES = _HERE / "modules" / SUFFIX.strip(".").removesuffix(".so")
+"""Where compiled modules lie: for each state of the sources a folder by its `fingerprint`."""
 
-FINGERPRINT = "sources.sha256"
+MANIFEST = "manifest"
+"""In such a folder: a line for each module, the library last, with size, SHA-256 and name of its
+file. It tells a folder that lost something from a whole one."""
 
 
 def sources(root: Path = ROOT) -> tuple[Path, ...]:
     """All files that say what the machine code does, sorted: what is compiled, how, and schemas."""
     parts = (root / "schemas", root / "streams" / "kernel", root / "streams" / "compiled")
-    files = [path for part in parts for path in part.rglob("*.py")]
+    files = [path for part in parts for path in part.rglob("*.py") if path.is_file()]
     return tuple(sorted([*files, *(root / path for path in AROUND if (root / path).exists())]))
 
 
@@ -72,12 +74,29 @@ def fingerprint(root: Path = ROOT) -> str:
     return digest.hexdigest()
 
 
-def is_current(folder: Path = FOLDER, root: Path = ROOT) -> bool:
-    """Whether compiled modules are there and were made from the sources as they are."""
+def listed(folder: Path) -> list[tuple[Path, int, str]]:
+    """Files that the manifest of a folder names, with size and SHA-256.
+
+    Raises:
+        OSError, ValueError: There is no manifest, or none that can be read.
+    """
+    lines = (folder / MANIFEST).read_text(encoding="ascii").splitlines()
+    words = [line.split(" ") for line in lines]
+    files = [(folder / name, int(size), digest) for size, digest, name in words]
+    if not files or files[-1][0].name != f"{LIBRARY}{SUFFIX}":
+        raise ValueError(f"{folder / MANIFEST}: does not end with the library")
+    return files
+
+
+def found(modules: Path = MODULES, root: Path = ROOT) -> dict[str, Path]:
+    """Compiled modules of the sources as they are, by name; empty unless all are there in size."""
     try:
-        return (folder / FINGERPRINT).read_text(encoding="ascii") == fingerprint(root)
-    except FileNotFoundError:
-        return False
+        files = listed(modules / fingerprint(root))
+        if all(path.stat().st_size == size for path, size, _ in files):
+            return {path.name.removesuffix(SUFFIX): path for path, _, _ in files}
+    except (OSError, ValueError):
+        pass
+    return {}
 
 
 def is_preferred() -> bool:
@@ -87,14 +106,14 @@ def is_preferred() -> bool:
 
 def kernel_kind() -> str:
     """How the kernel runs in this process: `compiled` or `interpreted`."""
-    return "compiled" if is_preferred() and is_current() else "interpreted"
+    return "compiled" if is_preferred() and found() else "interpreted"
 
 
 class CompiledKernel(MetaPathFinder):
     """Finds compiled modules before their sources are found."""
 
-    def __init__(self, folder: Path = FOLDER, root: Path = ROOT) -> None:
-        self._folder = folder
+    def __init__(self, modules: Path = MODULES, root: Path = ROOT) -> None:
+        self._modules = modules
         self._root = root
         self._files: dict[str, Path] | None = None  # looked for when the first one is imported
 
@@ -104,14 +123,9 @@ class CompiledKernel(MetaPathFinder):
         if fullname not in _AROUND and not fullname.startswith((LIBRARY, f"{KERNEL}.")):
             return None
         if self._files is None:
-            self._files = self._found()
+            self._files = found(self._modules, self._root) if is_preferred() else {}
         file = self._files.get(fullname)
         return None if file is None else spec_from_file_location(fullname, file)
-
-    def _found(self) -> dict[str, Path]:
-        if not is_preferred() or not is_current(self._folder, self._root):
-            return {}
-        return {file.name.removesuffix(SUFFIX): file for file in self._folder.glob(f"*{SUFFIX}")}
 
 
 def prefer_compiled() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ganger.streams.compiled.build import REQUIRED
-from ganger.streams.compiled.finder import INTERPRETED, is_current
+from ganger.streams.compiled.finder import INTERPRETED, found
 from support.random_runs import random_call
 from support.source_tree import ROOT
 
@@ -56,7 +56,7 @@ print(ganger.streams.kernel.step.__file__)
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled() -> None:
-    if not is_current() and os.environ.get(REQUIRED) != "1":
+    if not found() and os.environ.get(REQUIRED) != "1":
         pytest.skip("the kernel is not compiled: make compiled")
 
 

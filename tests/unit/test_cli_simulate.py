@@ -176,3 +176,12 @@ def test_simulate_says_what_is_wrong_with_a_header(
 
 def test_simulate_needs_a_trace(tmp_path: Path) -> None:
     assert "none.csv" in call("simulate", tmp_path / "none.csv", code=2).stderr
+
+
+def test_a_run_beyond_the_kernels_clock_is_refused(tmp_path: Path) -> None:
+    trace = tmp_path / "late.csv"
+    trace.write_text(
+        "# ganger trace 1\njob,submit_s,run_s,cards\na,1700000000,9000000000,1\n", encoding="utf-8"
+    )
+    found = call("simulate", trace, "--nodes", "1x8", code=2)
+    assert "goes on beyond" in found.stderr and "end sooner" in found.stderr

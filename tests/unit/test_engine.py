@@ -19,7 +19,7 @@ from ganger.streams.engine import (
     EngineDead,
 )
 from ganger.streams.kernel.digest import seal
-from ganger.streams.kernel.step import OutOfOrder
+from ganger.streams.kernel.step import HANDLERS, OutOfOrder
 from ganger.streams.log.errors import LedgerFull
 from ganger.streams.log.layout import LogIdentity, Stream
 from ganger.streams.log.memory import MemoryLog
@@ -469,3 +469,55 @@ def test_checkpoints_keep_state_and_position() -> None:
     found = checkpoint.unpack(data)
     assert found.position == 6
     assert checkpoint.pack(found.state, 6) == data
+
+
+def test_a_record_that_no_ledger_holds_is_refused_before_it_is_written() -> None:
+    desk = Desk()
+    heartbeat = r.NodeHeartbeat(GENESIS, "h", None, ())
+    with pytest.raises(ValueError, match="NodeHeartbeat: no ledger holds it"):
+        desk.engine.apply([*setup(), heartbeat])
+    assert desk.ledger.end() == 0
+    desk.engine.apply(record for record in setup())  # type: ignore[arg-type]  # once through
+    assert desk.ledger.end() == desk.engine.state.next_seq == len(setup())
+
+
+@pytest.mark.parametrize("way", ["apply", "follow", "ahead"])
+def test_after_a_step_that_failed_nothing_is_taken_and_recovery_is_whole(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk()
+    engine = desk.engine
+    engine.apply(setup())
+    jobs = [submission("a"), submission("b")]
+
+    def take() -> None:
+        if way == "follow":
+            first_seq = desk.ledger.append([encode_record(job) for job in jobs])
+            engine.follow(first_seq, [encode_record(job) for job in jobs])
+        elif way == "apply":
+            engine.apply(jobs)
+        else:
+            engine.ahead(jobs[0])
+
+    def broken(state: object, record: object) -> None:
+        raise TypeError("bool object expected; got int")
+
+    with monkeypatch.context() as patch:
+        patch.setitem(HANDLERS, r.JobSubmitRequested, broken)
+        with pytest.raises(TypeError, match="bool object expected"):
+            take()
+    end = desk.ledger.end()
+    calls = (
+        lambda: engine.apply(jobs),
+        lambda: engine.ahead(jobs[0]),
+        engine.commit,
+        engine.publish,
+        engine.checkpoint,
+    )
+    for call in calls:
+        with pytest.raises(EngineDead, match="bool object expected"):
+            call()
+    assert desk.ledger.end() == end == len(setup()) + (0 if way == "ahead" else 2)
+    again = desk.recover()
+    assert again.state.next_seq == end
+    assert len(again.state.jobs) == (0 if way == "ahead" else 2)

@@ -6,8 +6,9 @@ import pytest
 
 from ganger.replay.attempts import Stretch
 from ganger.replay.etas import Promises
+from ganger.replay.gauges import Integral
 from ganger.replay.lending import Lending
-from ganger.replay.summary import Integral, Meter
+from ganger.replay.summary import Meter
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Tier
 from ganger.schemas.reasons import Reason

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganger.replay.cluster import parse_nodes
+from ganger.replay.gauges import BINS_MAX, Gauge
 from ganger.replay.simulate import run
-from ganger.replay.summary import BINS_MAX, Gauge, Meter, Start, named_counts, waits_of
+from ganger.replay.summary import Meter, Start, named_counts, waits_of
 from ganger.schemas.encoding import encode_record
 from ganger.schemas.enums import Tier
 from ganger.schemas.records import PodStarted, Tick

@@ -510,3 +510,21 @@ def test_sample_is_what_its_tool_makes() -> None:
     # The texts are compared: another zlib may pack the same text into other bytes.
     made = gzip.decompress(tool["make_sample"](philly))
     assert made == gzip.decompress(SAMPLE.read_bytes())
+
+
+@pytest.mark.parametrize("said", ["4,096", "4.7e3", "1_000", "128x"])
+def test_a_header_that_is_no_plain_number_says_nothing(said: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.swf"
+    path.write_text(f"; MaxProcs: {said}\n{swf_line()}\n")
+    assert open_trace(path).processors == 0
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.swf"])
+def test_a_carriage_return_swallows_no_job(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    hidden = {"a.csv": "job,submit_s,run_s,cards\n# c\rx,5,1,1\ny,5,1,1\n"}.get(
+        name, f"; c\r{swf_line()}\n{swf_line()}\n"
+    )
+    path.write_bytes((b"# ganger trace 1\n" if name == "a.csv" else b"") + hidden.encode())
+    with pytest.raises(InputError, match=r":\d: a carriage return stands inside the line"):
+        open_trace(path)
