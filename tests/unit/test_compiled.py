@@ -59,6 +59,7 @@ def _make(root: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _preferred(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(INTERPRETED, raising=False)
+    monkeypatch.delenv(build.REQUIRED, raising=False)
 
 
 def _origin(root: Path, module: str) -> str | None:
