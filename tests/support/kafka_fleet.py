@@ -284,16 +284,8 @@ class Fleet(Closing):
         with suppress(LogError, KafkaFailed):
             streams = KafkaStreams(self.settings, find_cell(self.settings, cell))
             with closing(streams):
-                for log, read in (
-                    (streams.ledger, read_record),
-                    (streams.decisions, read_decision),
-                ):
-                    end = log.end()
-                    for first, group in log.read_groups(max(0, end - _TAIL_LINES)):
-                        told += [
-                            f"{place} {str(read(place, payload))[:300]}"
-                            for place, payload in enumerate(group, first)
-                        ]
+                told += _ends_of(streams.ledger, read_record)
+                told += _ends_of(streams.decisions, read_decision)
         return "\n".join(told)
 
     def claimed(self) -> set[str]:
