@@ -26,10 +26,8 @@ from ganger.schemas.records import (
 )
 from ganger.streams.checkpoint import SnapshotStore
 from ganger.streams.kernel.backfill.outlooks import Outlook, Rest, outlook, rest
-from ganger.streams.kernel.entities import Job
-from ganger.streams.kernel.explain import Explanation, Finding, explain
+from ganger.streams.kernel.explain import Explanation, explain
 from ganger.streams.kernel.preemption.spared import Spared, spared
-from ganger.streams.kernel.resources import PODS
 from ganger.streams.kernel.state import State
 
 _NOTICE = DecisionKind.NOTICE
@@ -65,8 +63,6 @@ class Answer(Struct, frozen=True):
         explanation: from the state, while it has not ended.
         outlook: from the state, while it waits under a policy that plans with run times.
         rest: from the state, while it is suspended.
-        resources: per reason of the explanation the resource that its numbers count, named as in
-            `Amount`; empty where the reason itself says it.
         decisions: all about it since that submission, in order, refusals of requests among them.
         causes: kinds of the records that caused them, by seq.
         failures: attempts that failed since then, in order.
@@ -81,7 +77,6 @@ class Answer(Struct, frozen=True):
     phase: Phase
     explanation: Explanation | None
     outlook: Outlook | None
-    resources: tuple[str, ...]
     decisions: tuple[Decision, ...]
     causes: dict[int, str]
     failures: tuple[Failure, ...]
@@ -118,12 +113,11 @@ def why(
     decisions = tuple(entry.event for entry in said if isinstance(entry.event, Decision))
     finish = next((d for d in reversed(decisions) if d.kind is DecisionKind.FINISH), None)
     explanation = expected = resting = None
-    resources: tuple[str, ...] = ()
     if finish is not None:
         phase = _PHASES.get(finish.reason, Phase.FAILED)
     elif submission is not None:
         state = state_at(streams, place.next_seq, snapshots, on_progress)
-        explanation, resources = _explained(state, job, place.at_ns)
+        explanation = _explained(state, job, place.at_ns)
         if explanation is not None:
             found = state.jobs[state.job_by_key[job]]
             expected, resting = outlook(state, found), rest(state, found)
@@ -138,7 +132,6 @@ def why(
         phase=phase,
         explanation=explanation,
         outlook=expected,
-        resources=resources,
         decisions=decisions,
         causes={entry.seq: type(entry.cause).__name__ for entry in said},
         failures=_failures(submission, life),
@@ -178,11 +171,11 @@ def _is_repeated(event: Record | Decision, submission: Entry | None) -> bool:
     )
 
 
-def _explained(state: State, key: str, at_ns: int) -> tuple[Explanation | None, tuple[str, ...]]:
-    """The explanation with waits counted from `at_ns` on, and the resource of each reason."""
+def _explained(state: State, key: str, at_ns: int) -> Explanation | None:
+    """The explanation with waits counted from `at_ns` on."""
     found = explain(state, key)
     if found is None:
-        return None, ()
+        return None
     passed_ns = max(0, at_ns - state.clock_ns)
     reasons = tuple(
         replace(finding, asked=max(0, finding.asked - passed_ns))
@@ -190,38 +183,7 @@ def _explained(state: State, key: str, at_ns: int) -> tuple[Explanation | None, 
         else finding
         for finding in found.reasons
     )
-    job = state.jobs[state.job_by_key[key]]
-    resources = tuple(_resource_of(state, job, finding) for finding in reasons)
-    return replace(found, reasons=reasons), resources
-
-
-def _resource_of(state: State, job: Job, finding: Finding) -> str:
-    """The resource whose numbers a finding carries: the one to which they belong."""
-    places: list[int] = []
-    if finding.reason is Reason.OVERCOMMIT:
-        places = [
-            place
-            for place, asked in job.shape.min_charges
-            if asked == finding.asked and place != PODS and finding.limit >= state.total[place]
-        ]
-        exact = [p for p in places if _left_to_admit(state, p, finding.limit) == finding.free]
-        places = exact or places
-    elif finding.reason is Reason.QUEUE_CAPABILITY:
-        for level in state.queues[job.queue].chain:
-            for place, limit in sorted(level.capability.items()):
-                free = limit - level.used[place]
-                if limit == finding.limit and finding.free in (free, free - level.admitted[place]):
-                    places.append(place)
-    elif finding.reason is Reason.RESOURCE_TOO_LITTLE:
-        for role, shape in zip(job.shape.roles, job.shape.shapes, strict=True):
-            if role.name == finding.role:
-                places += [place for place, asked in shape.extra if asked == finding.asked]
-    return state.table.names[places[0]] if places else ""
-
-
-def _left_to_admit(state: State, place: int, limit: int) -> int:
-    busy = state.used[place] + state.admitted[place]
-    return max(0, min(state.total[place], limit - busy))
+    return replace(found, reasons=reasons)
 
 
 def _failures(submission: Entry | None, life: list[Entry]) -> tuple[Failure, ...]:

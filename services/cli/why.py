@@ -125,11 +125,8 @@ def _plain(answer: Answer) -> dict[str, Any]:
     explanation = answer.explanation
     facts: dict[str, Any] = {} if explanation is None else plain(explanation)
     if explanation is not None:
-        for fact, finding, resource in zip(
-            facts["reasons"], explanation.reasons, answer.resources, strict=True
-        ):
-            fact["resource"] = resource
-            fact["text"] = _finding_text(finding, resource)
+        for fact, finding in zip(facts["reasons"], explanation.reasons, strict=True):
+            fact["text"] = _finding_text(finding)
     facts |= {
         "job": answer.job,
         "seq": answer.seq,
@@ -156,6 +153,11 @@ def _plain(answer: Answer) -> dict[str, Any]:
 # ---- in words ------------------------------------------------------------------------------------
 
 
+_WAIT = {
+    Reason.NOT_NEEDED: "nobody gives anything back: the cell as a whole has enough of all it needs",
+}
+"""What reasons mean for jobs that wait, where they say something else of pods that stay."""
+
 _STAY = {
     Reason.REQUEUE_LIMIT: "has been begun anew {asked:,} times, and may be {limit:,} times",
     Reason.GANG_BELOW_MINIMUM: "would make no room for the {asked:,} pods that must start",
@@ -173,8 +175,8 @@ def _lines(answer: Answer, clock: Clock) -> Iterator[str]:
         yield from _place_in_line(explanation)
         yield from _outlook_text(answer.outlook, clock)
         yield from _rest_text(answer.rest, clock)
-        for finding, resource in zip(explanation.reasons, answer.resources, strict=True):
-            yield f"  because {_finding_text(finding, resource)}"
+        for finding in explanation.reasons:
+            yield f"  because {_finding_text(finding)}"
         for kept in explanation.kept:
             yield f"  kept from it by reservation {_kept_text(kept, clock)}"
         for spared in explanation.spared:
@@ -184,17 +186,19 @@ def _lines(answer: Answer, clock: Clock) -> Iterator[str]:
     yield from _history(answer, clock)
 
 
-def _finding_text(finding: Finding, resource: str) -> str:
+def _finding_text(finding: Finding) -> str:
     """One reason with its numbers, and the role and the nodes that it is about."""
-    text = reason_text(finding.reason, finding.asked, finding.free, finding.limit, resource)
+    numbers = (finding.asked, finding.free, finding.limit)
+    text = _WAIT.get(finding.reason) or reason_text(finding.reason, *numbers, finding.resource)
     if finding.rule.endswith(".patience_ns"):
         asked, limit = duration_text(finding.asked), duration_text(finding.limit)
         text = f"takes from others when it has waited {limit}, in {asked}"
     if finding.count:
         some = ", ".join(finding.nodes) + (", ..." if finding.count > len(finding.nodes) else "")
         text = f"{count_text(finding.count, 'node')} ({some}): {text}"
-    if finding.rule:
-        text += f" (rule {finding.rule}{f', queue {finding.queue}' if finding.queue else ''})"
+    told = (("rule", finding.rule), ("queue", finding.queue))
+    named = ", ".join(f"{kind} {name}" for kind, name in told if name)
+    text += f" ({named})" if named else ""
     return f"role {finding.role}: {text}" if finding.role else text
 
 

@@ -10,7 +10,7 @@ import msgspec
 from ganger.schemas.enums import Phase, QueueState, Tier, Tri
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill.outlooks import missed
-from ganger.streams.kernel.entities import ENDED, Claim, Job, Node, Taker
+from ganger.streams.kernel.entities import ENDED, Claim, Job, Node, Queue, Taker
 from ganger.streams.kernel.jobs.gangs import missing, needed
 from ganger.streams.kernel.jobs.lines import line_of
 from ganger.streams.kernel.jobs.progress import may_evict
@@ -36,8 +36,9 @@ from ganger.streams.kernel.policies.registry import rules_of
 from ganger.streams.kernel.preemption.spared import Spared, patience, spared
 from ganger.streams.kernel.preemption.taking import lacks_room_alone
 from ganger.streams.kernel.queues import admission, quota
-from ganger.streams.kernel.resources import CARD_MILLI, CARDS, Shape
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.refusals import JOBS_PLACE, NO_PLACE, Refusal
+from ganger.streams.kernel.resources import CARD_MILLI, CARDS, NAMED, Shape
+from ganger.streams.kernel.state import State
 from ganger.streams.kernel.topology import best_island, pods_in
 
 EXAMPLES = 3
@@ -62,6 +63,7 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     nodes: tuple[str, ...] = ()
     rule: str = ""  # of the policy; empty: the kernel's own
     queue: str = ""  # whose limit or due it is
+    resource: str = ""  # that the numbers count, as `Amount` names it; empty: the reason says it
 
 
 class PodFinding(msgspec.Struct, frozen=True, gc=False):
@@ -91,7 +93,7 @@ class Explanation(msgspec.Struct, frozen=True, gc=False):
     position: int  # 1 = first of its queue; 0 = stands in no line
     ahead: tuple[str, ...]
     queue_used: int
-    queue_deserved: int
+    queue_deserved: int  # under quota admission its nominal quota; -1 = no quota bounds it
     queue_capability: int  # -1 = unlimited
     reasons: tuple[Finding, ...]
     pods: tuple[PodFinding, ...]
@@ -108,6 +110,7 @@ def explain(state: State, job_key: str) -> Explanation | None:
     queue = state.queues[job.queue]
     needs, short = missing(job)
     position, ahead = _position(state, job)
+    deserved, capability = _cards_of(state, queue)
     return Explanation(
         job=job_key,
         phase=job.phase,
@@ -122,11 +125,8 @@ def explain(state: State, job_key: str) -> Explanation | None:
         position=position,
         ahead=ahead,
         queue_used=queue.used[CARDS],
-        queue_deserved=quota.deserved(state)[queue.index][0],
-        queue_capability=min(
-            (level.capability[CARDS] for level in queue.chain if CARDS in level.capability),
-            default=-1,
-        ),
+        queue_deserved=deserved,
+        queue_capability=capability,
         reasons=_reasons(state, job),
         pods=tuple(
             PodFinding(
@@ -142,6 +142,14 @@ def explain(state: State, job_key: str) -> Explanation | None:
         kept=() if job.phase in ENDED or not any(needed(job)) else kept_from(state, job),
         spared=_spared(state, job),
     )
+
+
+def _cards_of(state: State, queue: Queue) -> tuple[int, int]:
+    """Milli-cards that a queue deserves, and those that it may have; -1: any number."""
+    if state.policy.asks_quota:
+        return admission.bounds(state, queue, NAMED[CARDS])
+    bounds = [level.capability[CARDS] for level in queue.chain if CARDS in level.capability]
+    return quota.deserved(state)[queue.index][0], min(bounds, default=-1)
 
 
 def _position(state: State, job: Job) -> tuple[int, tuple[str, ...]]:
@@ -209,15 +217,7 @@ def _of_capability(state: State, job: Job) -> list[Finding]:
         if pending and not shape.is_empty:
             count, refusal = quota.headroom(queue, shape, wanted, {})
             if refusal is not None and count < wanted:
-                findings.append(
-                    Finding(
-                        refusal.reason,
-                        refusal.asked,
-                        refusal.free,
-                        refusal.limit,
-                        job.shape.roles[role].name,
-                    )
-                )
+                findings.append(_refused(state, refusal, "", job.shape.roles[role].name))
     return findings
 
 
@@ -260,8 +260,23 @@ def _of_queue(state: State, job: Job, rules: list[tuple[str, Hooks]]) -> list[Fi
 def _refused(state: State, refusal: Refusal, rule: str, role: str = "") -> Finding:
     """A refusal of a rule as a finding."""
     queue = state.queues[refusal.queue].config.queue if refusal.queue >= 0 else ""
-    numbers = (refusal.reason, refusal.asked, refusal.free, refusal.limit)
-    return Finding(*numbers, role=role, rule=rule, queue=queue)
+    return Finding(
+        refusal.reason,
+        refusal.asked,
+        refusal.free,
+        refusal.limit,
+        role=role,
+        rule=rule,
+        queue=queue,
+        resource=_resource(state, refusal.place),
+    )
+
+
+def _resource(state: State, place: int) -> str:
+    """The name of what numbers count."""
+    if place == JOBS_PLACE:
+        return "job"
+    return "" if place == NO_PLACE else state.table.names[place]
 
 
 def _spared(state: State, job: Job) -> tuple[Spared, ...]:
@@ -355,24 +370,28 @@ class _Tally:
 
     def __init__(self, role: str) -> None:
         self.role = role
-        self.found: dict[Reason, list[int]] = {}
-        self.names: dict[Reason, list[str]] = {}
+        self.found: dict[tuple[Reason, str], list[int]] = {}
+        self.names: dict[tuple[Reason, str], list[str]] = {}
 
-    def add(self, node: Node, reason: Reason, asked: int = 0, free: int = 0) -> None:
-        """One node has the reason."""
-        kept = self.found.setdefault(reason, [0, asked, free])
+    def add(
+        self, node: Node, reason: Reason, asked: int = 0, free: int = 0, resource: str = ""
+    ) -> None:
+        """One node has the reason, of this resource if it can be of any."""
+        kept = self.found.setdefault((reason, resource), [0, asked, free])
         kept[0] += 1
         kept[2] = max(kept[2], free)
-        names = self.names.setdefault(reason, [])
+        names = self.names.setdefault((reason, resource), [])
         if len(names) < EXAMPLES:
             names.append(node.report.node)
 
     def findings(self) -> list[Finding]:
         """In the order of the enum."""
-        return [
-            Finding(reason, asked, free, 0, self.role, count, tuple(self.names[reason]))
-            for reason, (count, asked, free) in sorted(self.found.items())
-        ]
+        found = []
+        for (reason, resource), (count, asked, free) in sorted(self.found.items()):
+            names = tuple(self.names[reason, resource])
+            counted = Finding(reason, asked, free, 0, self.role, count, names, resource=resource)
+            found.append(counted)
+        return found
 
 
 def _look(
@@ -417,9 +436,11 @@ def _look(
     if node.free_slots < 1:
         tally.add(node, Reason.POD_SLOTS_TAKEN, 1, max(0, node.free_slots))
     if not holds_extra(node, shape):
-        lacking = [(a, node.free_extra.get(p, 0)) for p, a in shape.extra]
-        asked, free = next((a, f) for a, f in lacking if f < a)
-        tally.add(node, Reason.RESOURCE_TOO_LITTLE, asked, free)
+        for place, asked in shape.extra:
+            free = node.free_extra.get(place, 0)
+            if free < asked:
+                name = state.table.names[place]
+                tally.add(node, Reason.RESOURCE_TOO_LITTLE, asked, free, name)
     if sum(kept[0] for kept in tally.found.values()) > before:
         return 0
     mask = left_of(node, usable_cards(shape, node.kind), bars)

@@ -5,7 +5,6 @@
 """
 
 from dataclasses import dataclass, field
-from enum import Enum
 from math import lcm
 from typing import Protocol
 
@@ -44,6 +43,7 @@ from ganger.streams.kernel.nodes.node_index import NodeIndex
 from ganger.streams.kernel.nodes.ranking import Rankings
 from ganger.streams.kernel.nodes.windows import Place, Windows
 from ganger.streams.kernel.queues.priorities import Priorities
+from ganger.streams.kernel.refusals import Refusal, Vote
 from ganger.streams.kernel.resources import (
     NAMED,
     SHARED,
@@ -55,35 +55,6 @@ from ganger.streams.kernel.resources import (
 )
 from ganger.streams.kernel.settings import FREED, RESERVE_ALL, STIRRED, Settings, Timing
 from ganger.streams.kernel.timers import Timers
-
-
-class Permit(Enum):
-    """The vote of a rule that says yes, where saying nothing leaves it to the others."""
-
-    PERMIT = "permit"
-
-
-PERMIT = Permit.PERMIT
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why not, with the numbers of the reason. `queue`: whose limit it was; -1: none's.
-
-    `lacks_room`: beside that limit there was too little room, so that more of either may be enough;
-    of a vote on admission: who makes its own room by taking from others need not be refused.
-    """
-
-    reason: Reason
-    asked: int = 0
-    free: int = 0
-    limit: int = 0
-    queue: int = -1
-    lacks_room: bool = False
-
-
-Vote = Refusal | Permit | None
-"""No, yes, or nothing."""
 
 
 class JobKey(Protocol):

@@ -6,7 +6,8 @@ from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job, Node, Pod
 from ganger.streams.kernel.policies.hooks import Arguments, Hooks
 from ganger.streams.kernel.policies.registry import POLICIES
-from ganger.streams.kernel.state import Refusal, State, Vote
+from ganger.streams.kernel.refusals import Refusal, Vote
+from ganger.streams.kernel.state import State
 
 
 class Victims:

@@ -39,7 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 # below the state that owns both.
 KERNEL_LAYERS: tuple[tuple[str, ...], ...] = (
     (
-        *("resources", "topology", "flags", "limits", "settings"),
+        *("resources", "refusals", "topology", "flags", "limits", "settings"),
         *("queues.shares", "nodes.scores", "nodes.domains", "nodes.ranking", "nodes.windows"),
         *("fairness", "horizon", "foresight"),
     ),

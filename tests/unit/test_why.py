@@ -47,6 +47,11 @@ def asked(ledger: Streams, name: str, next_seq: int = 25) -> Answer:
     return why(ledger, name, found, place)
 
 
+def resources(answer: Answer) -> dict[Reason, str]:
+    assert answer.explanation is not None
+    return {finding.reason: finding.resource for finding in answer.explanation.reasons}
+
+
 def reasons(answer: Answer) -> list[Reason]:
     assert answer.explanation is not None
     return [finding.reason for finding in answer.explanation.reasons]
@@ -97,7 +102,7 @@ def test_when_a_job_started_and_ended(ledger: Streams) -> None:
 
 def test_the_resource_of_a_limit_is_named(ledger: Streams) -> None:
     answer = asked(ledger, "capped", 15)
-    named = dict(zip(reasons(answer), answer.resources, strict=True))
+    named = resources(answer)
     assert named[Reason.QUEUE_CAPABILITY] == "cards_milli"
     assert named.get(Reason.CARDS_TOO_FEW, "") == ""
 
@@ -277,7 +282,7 @@ def test_what_is_above_the_limit_of_admission_is_named(asks: dict[str, int], res
     cell.put(b.submission("j", b.role(**asks)))
     cell.tick(1)
     answer = cell.ask()
-    assert dict(zip(reasons(answer), answer.resources, strict=True))[Reason.OVERCOMMIT] == resource
+    assert resources(answer)[Reason.OVERCOMMIT] == resource
 
 
 def test_what_a_queue_may_not_have_is_named_whatever_it_is() -> None:
@@ -285,7 +290,7 @@ def test_what_a_queue_may_not_have_is_named_whatever_it_is() -> None:
     cell.put(b.submission("j", b.role(replicas=2, cards=1)))
     cell.tick(1)
     answer = cell.ask()
-    named = dict(zip(reasons(answer), answer.resources, strict=True))
+    named = resources(answer)
     assert named[Reason.QUEUE_CAPABILITY] == "pods"
 
 
@@ -294,7 +299,7 @@ def test_a_named_resource_that_is_short_is_named() -> None:
     cell.put(b.submission("j", b.role(cards=1, resources=[("nic", 2)])))
     cell.tick(1)
     answer = cell.ask()
-    named = dict(zip(reasons(answer), answer.resources, strict=True))
+    named = resources(answer)
     assert named[Reason.RESOURCE_TOO_LITTLE] == "nic"
 
 

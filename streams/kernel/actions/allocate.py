@@ -14,8 +14,9 @@ from ganger.streams.kernel.nodes.marks import marked
 from ganger.streams.kernel.nodes.placement import place_job
 from ganger.streams.kernel.nodes.statement import Statement
 from ganger.streams.kernel.preemption import claims_book
+from ganger.streams.kernel.refusals import Refusal
 from ganger.streams.kernel.session import QueueOrder, Session
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.state import State
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _ALLOCATE = DecisionKind.ALLOCATE

@@ -8,9 +8,10 @@ from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.jobs.lifecycle import move_job
 from ganger.streams.kernel.jobs.lines import line_up, watch_admission
 from ganger.streams.kernel.queues.capacity import never_fits
+from ganger.streams.kernel.refusals import Refusal
 from ganger.streams.kernel.resources import CARDS, UNBOUND, Need
 from ganger.streams.kernel.session import QueueOrder, Session
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.state import State
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _ADMIT = DecisionKind.ADMIT

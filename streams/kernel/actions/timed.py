@@ -34,9 +34,10 @@ from ganger.streams.kernel.nodes.placement import place_counts, place_job
 from ganger.streams.kernel.nodes.statement import Statement, give_back
 from ganger.streams.kernel.nodes.windows import Window
 from ganger.streams.kernel.preemption import claims_book
+from ganger.streams.kernel.refusals import Refusal
 from ganger.streams.kernel.session import Session
 from ganger.streams.kernel.settings import FREED, RESERVE_ALL, Timing
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.state import State
 from ganger.streams.kernel.topology import choose_cards
 
 # bound once: looking a member up on its Enum class costs more than what is done with it

@@ -32,10 +32,11 @@ from ganger.streams.kernel.jobs.waiting import GROWING
 from ganger.streams.kernel.nodes.node_index import MEMORY_SHIFT, NodeIndex
 from ganger.streams.kernel.nodes.windows import Window
 from ganger.streams.kernel.queues.capacity import never_fits
+from ganger.streams.kernel.refusals import Refusal
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, Shape
 from ganger.streams.kernel.session import Turns, Way
 from ganger.streams.kernel.settings import Timing
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.state import State
 from ganger.streams.kernel.topology import NodeClass
 
 # bound once: looking a member up on its Enum class costs more than what is done with it

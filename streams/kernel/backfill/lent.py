@@ -30,9 +30,10 @@ from ganger.streams.kernel.horizon.easy import Candidate
 from ganger.streams.kernel.horizon.gather import Freed, Held
 from ganger.streams.kernel.horizon.steps import FOREVER
 from ganger.streams.kernel.nodes.windows import Window
+from ganger.streams.kernel.refusals import Refusal
 from ganger.streams.kernel.session import Way
 from ganger.streams.kernel.settings import Timing
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.state import State
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _BACKFILL = DecisionKind.BACKFILL

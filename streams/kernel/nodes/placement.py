@@ -18,8 +18,9 @@ from ganger.streams.kernel.nodes.statement import Statement
 from ganger.streams.kernel.nodes.trial import Trial
 from ganger.streams.kernel.nodes.windows import Bars
 from ganger.streams.kernel.queues import quota
+from ganger.streams.kernel.refusals import Refusal
 from ganger.streams.kernel.resources import Shape
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.state import State
 from ganger.streams.kernel.topology import choose_cards
 
 _TOPOLOGY_TIER = Reason.TOPOLOGY_TIER

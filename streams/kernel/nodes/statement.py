@@ -16,8 +16,9 @@ from ganger.streams.kernel.entities import ClaimEntry, Job, Node, Pod, RoleState
 from ganger.streams.kernel.nodes import occupancy
 from ganger.streams.kernel.nodes.windows import Bars
 from ganger.streams.kernel.queues import quota
+from ganger.streams.kernel.refusals import Refusal
 from ganger.streams.kernel.resources import CARD_MILLI, Shape
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.state import State
 
 # bound once: looking a member up on its Enum class costs more than what is done with it
 _ALLOCATED = Phase.ALLOCATED

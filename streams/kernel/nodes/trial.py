@@ -21,8 +21,9 @@ from ganger.streams.kernel.nodes.domains import Domain, Path, Tree, common, tree
 from ganger.streams.kernel.nodes.node_index import most_beside, pods_on, suits
 from ganger.streams.kernel.nodes.windows import Bars
 from ganger.streams.kernel.queues import quota
+from ganger.streams.kernel.refusals import Refusal
 from ganger.streams.kernel.resources import Shape, Unit
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.state import State
 
 _MAY = Reason.UNKNOWN
 _EVERY = 1 << 31

@@ -8,7 +8,8 @@ from ganger.schemas.reasons import Reason
 from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.policies.hooks import Hooks, integers
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.refusals import Refusal
+from ganger.streams.kernel.state import State
 
 NAME = "capability"
 HOOKS = ("job_enqueue",)
@@ -30,5 +31,5 @@ def _admission(state: State, job: Job) -> Refusal | None:
             if limit is not None:
                 free = limit - level.used[place] - level.admitted[place]
                 if asked > free:
-                    return Refusal(Reason.QUEUE_CAPABILITY, asked, free, limit, level.index)
+                    return Refusal(Reason.QUEUE_CAPABILITY, asked, free, limit, level.index, place)
     return None

@@ -22,8 +22,9 @@ from ganger.streams.kernel.policies.hooks import Arguments, Hooks, refuse
 from ganger.streams.kernel.queues import quota_tree
 from ganger.streams.kernel.queues.quota import allocated
 from ganger.streams.kernel.queues.quota_tree import Amounts
+from ganger.streams.kernel.refusals import PERMIT, Refusal, Vote
 from ganger.streams.kernel.resources import CARDS, Shape
-from ganger.streams.kernel.state import PERMIT, Refusal, State, Vote
+from ganger.streams.kernel.state import State
 
 NAME = "capacity"
 HOOKS = ("queue_order", "allocatable", "preemptive", "reclaimable", "job_enqueue")
@@ -86,8 +87,8 @@ class _Rule:
                 free = limit - allocated(level, place) - held.get(place, 0)
                 if free < amount * count:
                     count = max(0, free // amount)
-                    asked = amount * wanted
-                    refusal = Refusal(Reason.QUEUE_CAPABILITY, asked, free, limit, level.index)
+                    numbers = (amount * wanted, free, limit)
+                    refusal = Refusal(Reason.QUEUE_CAPABILITY, *numbers, level.index, place)
         return count, refusal
 
     def preemptive(self, state: State, queue: Queue, taker: Taker) -> Refusal | None:
@@ -102,7 +103,7 @@ class _Rule:
             limit = limits.get(place, 0)
             free = limit - allocated(queue, place)
             if amount > free:
-                return Refusal(Reason.QUEUE_CAPABILITY, amount, free, limit, queue.index)
+                return Refusal(Reason.QUEUE_CAPABILITY, amount, free, limit, queue.index, place)
         if not asked:
             return None
         for level in (queue, *self._ancestors(queue).values()):
@@ -112,7 +113,7 @@ class _Rule:
         due = self._due(state, queue)
         place = CARDS if CARDS in asked else min(asked)
         has, limit = allocated(queue, place), due.get(place, 0)
-        return Refusal(Reason.QUEUE_DESERVED, asked[place], limit - has, limit, queue.index)
+        return Refusal(Reason.QUEUE_DESERVED, asked[place], limit - has, limit, queue.index, place)
 
     def reclaimable(self, state: State, taker: Taker, candidates: list[Victim]) -> list[Victim]:
         """Those that their queues may lose, after those before them."""

@@ -29,8 +29,9 @@ from ganger.streams.kernel.queues import quota_tree
 from ganger.streams.kernel.queues.quota import allocated
 from ganger.streams.kernel.queues.quota_tree import Amounts
 from ganger.streams.kernel.queues.usage import past
+from ganger.streams.kernel.refusals import Refusal
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS, Shape
-from ganger.streams.kernel.state import Refusal, Shares, State
+from ganger.streams.kernel.state import Shares, State
 
 NAME = "fair_quota"
 HOOKS = ("queue_order", "allocatable", "preemptive", "reclaimable")
@@ -68,7 +69,7 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
         limit = shares(state).get(queue.index, {}).get(CARDS, 0)
         free = limit - allocated(queue, CARDS)
         asked = quota_tree.wants(taker).get(CARDS, 0)
-        return Refusal(Reason.QUEUE_DESERVED, asked, free, limit, queue.index)
+        return Refusal(Reason.QUEUE_DESERVED, asked, free, limit, queue.index, CARDS)
 
     return Hooks(
         queue_order=_queue_key,
@@ -179,7 +180,7 @@ def _allocatable(
             if free < amount * count:
                 count = max(0, free // amount)
                 asked = amount * wanted
-                refusal = Refusal(Reason.QUEUE_DESERVED, asked, free, limit, level.index)
+                refusal = Refusal(Reason.QUEUE_DESERVED, asked, free, limit, level.index, place)
     return count, refusal
 
 

@@ -22,8 +22,9 @@ from ganger.streams.kernel.policies.hooks import Arguments, Hooks
 from ganger.streams.kernel.queues import quota_tree
 from ganger.streams.kernel.queues.quota import allocated, is_below_guarantee, weighted_share
 from ganger.streams.kernel.queues.quota_tree import Amounts
+from ganger.streams.kernel.refusals import Refusal
 from ganger.streams.kernel.resources import CARDS
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.state import State
 
 NAME = "fair_share"
 HOOKS = ("queue_order", "preemptive", "reclaimable")
@@ -73,17 +74,17 @@ def _has_nothing(queue: Queue, asked: Amounts) -> bool:
 
 def _preemptive(state: State, queue: Queue, taker: Taker, yields: bool) -> Refusal | None:
     asked = _asked(state, taker)
-    if not asked:  # nobody has too much of anything that it needs
-        return Refusal(Reason.QUEUE_DESERVED, queue=queue.index)
+    if not asked:  # the cell has enough of all that it needs: nobody has too much of any
+        return Refusal(Reason.NOT_NEEDED, queue=queue.index)
     due = quota_tree.dues(state).amounts.get(queue.index, {})
     for place, amount in asked.items():
         limit = due.get(place, 0)
         free = limit - allocated(queue, place)
         if amount > free:
-            return Refusal(Reason.QUEUE_DESERVED, amount, free, limit, queue.index)
+            return Refusal(Reason.QUEUE_DESERVED, amount, free, limit, queue.index, place)
         there = _to_be_had(state, queue, place)
         if amount > there and not (yields and _has_nothing(queue, asked)):
-            return Refusal(Reason.RESOURCE_TOO_LITTLE, amount, max(0, there))
+            return Refusal(Reason.RESOURCE_TOO_LITTLE, amount, max(0, there), place=place)
     return None
 
 

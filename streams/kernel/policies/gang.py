@@ -13,7 +13,8 @@ from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Counts, Job, Pod, Taker, Victim
 from ganger.streams.kernel.jobs.gangs import covers, has_begun, is_ready, standing, surplus
 from ganger.streams.kernel.policies.hooks import Arguments, Hooks
-from ganger.streams.kernel.state import PERMIT, Refusal, State, Vote
+from ganger.streams.kernel.refusals import PERMIT, Refusal, Vote
+from ganger.streams.kernel.state import State
 
 NAME = "gang"
 HOOKS = (

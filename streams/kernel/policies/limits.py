@@ -10,8 +10,9 @@ from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.policies.hooks import Hooks, integers
 from ganger.streams.kernel.queues import tallies
+from ganger.streams.kernel.refusals import Refusal, Vote
 from ganger.streams.kernel.resources import Shape
-from ganger.streams.kernel.state import Refusal, State, Vote
+from ganger.streams.kernel.state import State
 
 NAME = "limits"
 HOOKS = ("job_enqueue", "allocatable")

@@ -15,8 +15,9 @@ from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.policies.hooks import Hooks, integers
 from ganger.streams.kernel.queues.quota import idle, idle_left
+from ganger.streams.kernel.refusals import PERMIT, Refusal, Vote
 from ganger.streams.kernel.resources import CARDS, CPU, MEMORY, PODS, Need
-from ganger.streams.kernel.state import PERMIT, Refusal, State, Vote
+from ganger.streams.kernel.state import State
 
 NAME = "overcommit"
 HOOKS = ("job_enqueue",)
@@ -46,7 +47,7 @@ def build(arguments: tuple[Argument, ...], where: str) -> Hooks:
             if place != PODS and asked > (left := budget(state, place)):
                 limit = state.total[place] * factor // 1000
                 free, is_met = max(0, left), bool(into_idle)
-                refusal = Refusal(Reason.OVERCOMMIT, asked, free, limit, lacks_room=is_met)
+                refusal = Refusal(Reason.OVERCOMMIT, asked, free, limit, -1, place, is_met)
                 break
         if refusal is None or (into_idle and _fits_idle(state, job)):
             return PERMIT

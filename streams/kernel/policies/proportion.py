@@ -17,8 +17,9 @@ from ganger.streams.kernel.fairness.capacity import share, share_key
 from ganger.streams.kernel.policies.hooks import Hooks, integers
 from ganger.streams.kernel.queues import quota_tree
 from ganger.streams.kernel.queues.quota import allocated
+from ganger.streams.kernel.refusals import PERMIT, Refusal, Vote
 from ganger.streams.kernel.resources import CARDS, Shape
-from ganger.streams.kernel.state import PERMIT, Refusal, State, Vote
+from ganger.streams.kernel.state import State
 
 NAME = "proportion"
 HOOKS = ("queue_order", "overused", "allocatable", "preemptive", "reclaimable", "job_enqueue")
@@ -62,7 +63,7 @@ def _overused(state: State, queue: Queue) -> Refusal | None:
     due = _due(state, queue)
     if all(amount <= allocated(queue, place) for place, amount in due.items()):
         has = allocated(queue, CARDS)
-        return Refusal(Reason.QUEUE_OVERUSED, has, 0, due.get(CARDS, 0), queue.index)
+        return Refusal(Reason.QUEUE_OVERUSED, has, 0, due.get(CARDS, 0), queue.index, CARDS)
     return None
 
 
@@ -80,7 +81,8 @@ def _allocatable(
         free = limit - allocated(queue, place) - held.get(place, 0)
         if free < amount * count:
             count = max(0, free // amount)
-            refusal = Refusal(Reason.QUEUE_DESERVED, amount * wanted, free, limit, queue.index)
+            asked = amount * wanted
+            refusal = Refusal(Reason.QUEUE_DESERVED, asked, free, limit, queue.index, place)
     return count, refusal
 
 
@@ -92,7 +94,7 @@ def _preemptive(state: State, queue: Queue, taker: Taker) -> Refusal | None:
         limit = due.get(place, 0)
         free = limit - allocated(queue, place)
         if asked > free:
-            return Refusal(Reason.QUEUE_DESERVED, asked, free, limit, queue.index)
+            return Refusal(Reason.QUEUE_DESERVED, asked, free, limit, queue.index, place)
     return None
 
 

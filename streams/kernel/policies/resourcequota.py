@@ -9,7 +9,8 @@ from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.policies.hooks import Hooks, integers
 from ganger.streams.kernel.queues import tallies
-from ganger.streams.kernel.state import PERMIT, State, Vote
+from ganger.streams.kernel.refusals import PERMIT, Vote
+from ganger.streams.kernel.state import State
 
 NAME = "resourcequota"
 HOOKS = ("job_enqueue",)

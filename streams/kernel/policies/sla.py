@@ -10,7 +10,8 @@ from ganger.schemas.records import Argument
 from ganger.streams.kernel.entities import Counts, Job
 from ganger.streams.kernel.jobs.deadlines import deadline_ns, is_overdue
 from ganger.streams.kernel.policies.hooks import Arguments, Hooks
-from ganger.streams.kernel.state import PERMIT, State, Vote
+from ganger.streams.kernel.refusals import PERMIT, Vote
+from ganger.streams.kernel.state import State
 
 NAME = "sla"
 HOOKS = ("job_order", "job_enqueue", "job_pipelined")

@@ -10,7 +10,8 @@ and the latest time of `protected` counts, scores are added, `victim` lists are 
 from typing import Any, Protocol, TypeVar
 
 from ganger.streams.kernel.entities import Job, Taker, Victim
-from ganger.streams.kernel.state import JobTest, Judgement, Permit, Refusal, State, Veto, Vote
+from ganger.streams.kernel.refusals import Permit, Refusal, Vote
+from ganger.streams.kernel.state import JobTest, Judgement, State, Veto
 
 _T = TypeVar("_T")
 

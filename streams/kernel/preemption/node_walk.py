@@ -21,7 +21,8 @@ from ganger.streams.kernel.nodes.node_index import left_of, matches, pick_shared
 from ganger.streams.kernel.nodes.statement import Place, Statement
 from ganger.streams.kernel.preemption.candidates import Hunt, Pool, Solution, is_starving, may_lose
 from ganger.streams.kernel.queues import quota
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.refusals import Refusal
+from ganger.streams.kernel.state import State
 from ganger.streams.kernel.topology import choose_cards
 
 _BOUND = (Phase.ALLOCATED, Phase.RUNNING)

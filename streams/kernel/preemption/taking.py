@@ -18,9 +18,10 @@ from ganger.streams.kernel.preemption import claims_book
 from ganger.streams.kernel.preemption.candidates import Hunt, Pool, Solution, is_starving, pool_of
 from ganger.streams.kernel.preemption.evictions import leave_ns, tell_to_leave
 from ganger.streams.kernel.queues.quota_tree import dues
+from ganger.streams.kernel.refusals import Refusal
 from ganger.streams.kernel.resources import CARDS
 from ganger.streams.kernel.session import Session
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.state import State
 from ganger.streams.kernel.timers import Wake
 
 _NO = Tri.NO

@@ -38,8 +38,9 @@ from ganger.streams.kernel.fairness.flavors import (
 )
 from ganger.streams.kernel.jobs.progress import may_evict
 from ganger.streams.kernel.queues import cohort_tree
+from ganger.streams.kernel.refusals import NO_PLACE, Refusal
 from ganger.streams.kernel.resources import PODS, Shape, minimum_counts
-from ganger.streams.kernel.state import Policy, Refusal, State
+from ganger.streams.kernel.state import Policy, State
 
 Targets = list[tuple[Holder, Why]]
 
@@ -464,12 +465,28 @@ def lacks(state: State, job: Job) -> Refusal | None:
     for key, amount in sorted(_asked_at_best(tree, one).items()):
         free = max(0, available(node, key))
         if amount > free:
+            place = state.table.index.get(key[1], NO_PLACE)
             quota = node.quotas.get(key)
             nominal = 0 if quota is None else quota.nominal
             if amount + node.usage.get(key, 0) <= nominal or potential(node, key) <= nominal:
-                return Refusal(Reason.QUOTA_NOMINAL, amount, free, nominal, queue)
-            return Refusal(Reason.QUOTA_BORROWING, amount, free, potential(node, key), queue)
+                return Refusal(Reason.QUOTA_NOMINAL, amount, free, nominal, queue, place)
+            bound = potential(node, key)
+            return Refusal(Reason.QUOTA_BORROWING, amount, free, bound, queue, place)
     return Refusal(Reason.PARKED, queue=queue)
+
+
+def bounds(state: State, queue: Queue, resource: str) -> tuple[int, int]:
+    """Of a resource, in all flavors that a queue may use: its nominal quota, and the most that it
+    could have if nobody else had any. Both -1: no quota bounds it. For explanations.
+    """
+    tree = tree_of(state, queue.chain[-1], manner_of(state.policy))
+    groups = cohort_tree.groups_of(queue.config)
+    keys = [(name, resource) for g in groups if resource in g.resources for name in g.flavors]
+    if tree.is_unbounded or not keys:
+        return -1, -1
+    node = tree.nodes[queue.index]
+    quotas = [node.quotas[key] for key in keys if key in node.quotas]
+    return sum(quota.nominal for quota in quotas), sum(potential(node, key) for key in keys)
 
 
 def _asked_at_best(tree: QuotaTree, one: Nomination) -> Amounts:

@@ -4,8 +4,9 @@ Bounds by cards alone, class by class; cpu and memory are bounded by the cell's 
 """
 
 from ganger.schemas.reasons import Reason
+from ganger.streams.kernel.refusals import Refusal
 from ganger.streams.kernel.resources import CARD_MILLI, JobShape, Shape
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.state import State
 from ganger.streams.kernel.topology import pods_in
 
 

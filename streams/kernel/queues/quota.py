@@ -10,6 +10,7 @@ from ganger.schemas.enums import QueueState
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.entities import ROOT, Job, Pod, Queue
 from ganger.streams.kernel.queues.shares import Claim, divide
+from ganger.streams.kernel.refusals import Refusal
 from ganger.streams.kernel.resources import (
     CARD_MILLI,
     CARDS,
@@ -20,7 +21,7 @@ from ganger.streams.kernel.resources import (
     Need,
     Shape,
 )
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.state import State
 
 _DRAINED = (QueueState.DRAINING, QueueState.EVICTING)
 
@@ -199,7 +200,7 @@ def headroom(
                 if free < amount * count:
                     count = max(0, free // amount)
                     refusal = Refusal(
-                        Reason.QUEUE_CAPABILITY, amount * wanted, free, limit, level.index
+                        Reason.QUEUE_CAPABILITY, amount * wanted, free, limit, level.index, place
                     )
     return count, refusal
 

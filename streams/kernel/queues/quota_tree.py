@@ -16,8 +16,9 @@ from ganger.streams.kernel.entities import ROOT, Job, Queue, Taker
 from ganger.streams.kernel.fairness.proportion import divide_by_key, real_capability
 from ganger.streams.kernel.queues.quota import allocated, is_departing
 from ganger.streams.kernel.queues.shares import Claim
+from ganger.streams.kernel.refusals import Refusal
 from ganger.streams.kernel.resources import PODS, UNBOUND
-from ganger.streams.kernel.state import Refusal, Shares, State
+from ganger.streams.kernel.state import Shares, State
 
 Amounts = dict[int, int]
 """By resource place."""
@@ -137,7 +138,7 @@ def room_for(state: State, job: Job, bounds: dict[int, Amounts]) -> Refusal | No
             if asked > free:
                 free += surplus(state).get(level.index, {}).get(place, 0)
             if asked > free:
-                return Refusal(Reason.QUEUE_CAPABILITY, asked, free, limit, level.index)
+                return Refusal(Reason.QUEUE_CAPABILITY, asked, free, limit, level.index, place)
     return None
 
 

@@ -12,7 +12,8 @@ from ganger.schemas.enums import LimitScope, Phase, Tier
 from ganger.schemas.parts import Limit
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.entities import ENDED, Job, Queue, Tally
-from ganger.streams.kernel.state import Refusal, State
+from ganger.streams.kernel.refusals import JOBS_PLACE, Refusal
+from ganger.streams.kernel.state import State
 
 JOBS = "jobs"
 """The resource of limits on jobs that have been admitted and have not ended."""
@@ -112,6 +113,7 @@ def refusal_to_admit(
         if limit.scope not in scopes or not _is_about(limit, job):
             continue
         if limit.resource == JOBS:
+            place = JOBS_PLACE
             more, have = 1, sum(tally.jobs for tally in _counted(state, level, limit, job))
         else:
             place = state.table.index.get(limit.resource, -1)
@@ -121,7 +123,7 @@ def refusal_to_admit(
                 for tally in _counted(state, level, limit, job)
             )
         if more and have + more > limit.count:
-            return _refusal(level, limit, more, have)
+            return _refusal(level, limit, place, more, have)
     return None
 
 
@@ -145,14 +147,14 @@ def allowed(
         have += held.get(place, 0)
         if have + amount * count > limit.count:
             count = max(0, (limit.count - have) // amount)
-            refusal = _refusal(level, limit, amount * wanted, have)
+            refusal = _refusal(level, limit, place, amount * wanted, have)
     return count, refusal
 
 
-def _refusal(level: Queue, limit: Limit, more: int, have: int) -> Refusal:
+def _refusal(level: Queue, limit: Limit, place: int, more: int, have: int) -> Refusal:
     asked = have + more if limit.scope is LimitScope.QUEUE else more
     free = max(0, limit.count - have)
-    return Refusal(_REASONS[limit.scope], asked, free, limit.count, level.index)
+    return Refusal(_REASONS[limit.scope], asked, free, limit.count, level.index, place)
 
 
 def _is_about(limit: Limit, job: Job) -> bool:

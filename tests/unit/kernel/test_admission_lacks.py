@@ -5,7 +5,7 @@ import pytest
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.queues.admission import lacks
-from ganger.streams.kernel.state import Refusal
+from ganger.streams.kernel.refusals import Refusal
 from support.builders import Cell, role
 from support.quotas import leaf, quota_cell
 

@@ -8,8 +8,8 @@ from ganger.streams.kernel.entities import Taker, Victim
 from ganger.streams.kernel.policies import capacity
 from ganger.streams.kernel.policies.hooks import Hooks
 from ganger.streams.kernel.queues import quota_tree
+from ganger.streams.kernel.refusals import PERMIT, Refusal
 from ganger.streams.kernel.resources import CARDS, CPU
-from ganger.streams.kernel.state import PERMIT, Refusal
 from support.builders import Cell, node, placed, policy, queue, role
 
 
@@ -102,9 +102,9 @@ def test_who_may_take() -> None:
     made.submit("a.3", role(replicas=9, minimum=1, cards=1), queue="a")
     assert rule.preemptive(made.state, a, taker(made, "a.2")) is None  # within its due of cpu
     refusal = rule.preemptive(made.state, a, taker(made, "a.3"))
-    assert refusal == Refusal(Reason.QUEUE_DESERVED, 1000, 0, 2000, a.index)
+    assert refusal == Refusal(Reason.QUEUE_DESERVED, 1000, 0, 2000, a.index, CARDS)
     refusal = rule.preemptive(made.state, a, taker(made, "a.2", 4))
-    assert refusal == Refusal(Reason.QUEUE_CAPABILITY, 4000, 3000, 5000, a.index)
+    assert refusal == Refusal(Reason.QUEUE_CAPABILITY, 4000, 3000, 5000, a.index, CARDS)
 
 
 def test_a_queue_loses_what_it_has_beyond_its_due() -> None:
@@ -189,6 +189,6 @@ def test_admission_counts_what_was_admitted() -> None:
     assert rule.job_enqueue(made.state, jobs[0]) is PERMIT
     made.state.queues[0].admitted[CARDS] += 2000
     assert rule.job_enqueue(made.state, jobs[1]) == Refusal(
-        Reason.QUEUE_CAPABILITY, 2000, 1000, 3000, 0
+        Reason.QUEUE_CAPABILITY, 2000, 1000, 3000, 0, CARDS
     )
     assert made.state.queues[0].used[CPU] == 0

@@ -8,7 +8,7 @@ from ganger.schemas.enums import DecisionKind, LimitScope, Phase, Tier
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.policies import limits, resourcequota
 from ganger.streams.kernel.queues import tallies
-from ganger.streams.kernel.state import PERMIT, Refusal
+from ganger.streams.kernel.refusals import PERMIT, Refusal
 from support.builders import Cell, node, placed, policy, queue, role, submission
 
 RULES = policy("priority", "gang", "limits")
@@ -81,7 +81,7 @@ def test_a_limit_counts_what_is_below_its_queue() -> None:
     assert [job for job, *_ in placed(made.tick())] == ["j1"]
     state = made.state
     job = state.jobs[state.job_by_key["j2"]]
-    refusal = Refusal(Reason.USER_LIMIT, 2000, 1000, 3000, state.queue_by_name["p"])
+    refusal = Refusal(Reason.USER_LIMIT, 2000, 1000, 3000, state.queue_by_name["p"], CARDS)
     assert limits._job_enqueue(state, job) == refusal
 
 
@@ -147,7 +147,7 @@ def test_resourcequota_votes_on_tenants_alone() -> None:
     state = made.state
     first, second = (state.jobs[state.job_by_key[name]] for name in ("j1", "j2"))
     assert resourcequota._job_enqueue(state, first) is PERMIT
-    refusal = Refusal(Reason.TENANT_QUOTA, 3000, 2000, 2000, 0)
+    refusal = Refusal(Reason.TENANT_QUOTA, 3000, 2000, 2000, 0, CARDS)
     assert resourcequota._job_enqueue(state, second) == refusal
     assert tallies.refusal_to_admit(state, first) == Refusal(Reason.USER_LIMIT, 1, 0, 0, 0)
 

@@ -8,8 +8,8 @@ from ganger.schemas.records import NodeCordoned, NodeUncordoned
 from ganger.streams.kernel.entities import Taker, Victim
 from ganger.streams.kernel.policies import proportion
 from ganger.streams.kernel.queues import quota_tree
+from ganger.streams.kernel.refusals import PERMIT, Refusal
 from ganger.streams.kernel.resources import CARDS, CPU
-from ganger.streams.kernel.state import PERMIT, Refusal
 from support.builders import Cell, node, placed, policy, queue, role
 
 RULES = policy("priority", "gang", "proportion")
@@ -137,7 +137,7 @@ def test_overused_is_who_has_all_of_his_due() -> None:
     assert refusal is None  # cpu is not short, so it is due all that it asks of it
     made.state.queues[0].used[CPU] += 4000
     refusal = proportion._overused(made.state, a)
-    assert refusal == Refusal(Reason.QUEUE_OVERUSED, 4000, 0, 4000, a.index)
+    assert refusal == Refusal(Reason.QUEUE_OVERUSED, 4000, 0, 4000, a.index, CARDS)
 
 
 def test_who_may_take_and_from_whom() -> None:
@@ -151,7 +151,7 @@ def test_who_may_take_and_from_whom() -> None:
     b = state.queues[1]
     assert proportion._preemptive(state, b, Taker(want, (4,))) is None
     refusal = proportion._preemptive(state, b, Taker(want, (5,)))
-    assert refusal == Refusal(Reason.QUEUE_DESERVED, 5000, 4000, 4000, b.index)
+    assert refusal == Refusal(Reason.QUEUE_DESERVED, 5000, 4000, 4000, b.index, CARDS)
     assert have.pods is not None
     candidates = [Victim(have, have.pods[i], i) for i in range(8)]
     # the last but one brings it to its due

@@ -6,7 +6,7 @@ from ganger.schemas import records as r
 from ganger.schemas.enums import Phase
 from ganger.streams.kernel.entities import Counts
 from ganger.streams.kernel.policies import sla
-from ganger.streams.kernel.state import PERMIT
+from ganger.streams.kernel.refusals import PERMIT
 from support.builders import SECOND, Cell, node, placed, policy, role, submission
 
 NONE = Counts((0,), (0,), (0,), (0,), (1,), (0,))

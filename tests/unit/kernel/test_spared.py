@@ -63,7 +63,7 @@ def test_patience_is_told_of_who_waits() -> None:
     assert (waits.reason, waits.asked, waits.limit) == (
         *(Reason.PROTECTED, 10 * MINUTE - waited_ns, 10 * MINUTE),
     )
-    assert "takes from others when it has waited 10m" in _finding_text(waits, "")
+    assert "takes from others when it has waited 10m" in _finding_text(waits)
     assert [one for one in cell.tick(600) if one.kind is K.EVICT]
 
 

@@ -20,7 +20,8 @@ from ganger.streams.kernel.policies.votes import (
     tier_vetoes,
     tier_vote,
 )
-from ganger.streams.kernel.state import PERMIT, JobTest, Refusal, State, Veto, Vote
+from ganger.streams.kernel.refusals import PERMIT, Refusal, Vote
+from ganger.streams.kernel.state import JobTest, State, Veto
 from support.builders import Cell, node, policy, role
 from support.decision_lines import job_of
 
