@@ -12,7 +12,7 @@ from ganger.schemas.enums import IdleClass, Phase, Tier
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.backfill import estimates, manners, promised, promising, tuning
 from ganger.streams.kernel.backfill.futures import Futures
-from ganger.streams.kernel.entities import Job
+from ganger.streams.kernel.entities import Booking, Job
 from ganger.streams.kernel.foresight.standing import Told
 from ganger.streams.kernel.horizon.steps import FOREVER, Steps
 from ganger.streams.kernel.jobs.lifecycle import WAITING
@@ -24,6 +24,9 @@ AHEAD_MAX = 1000
 
 EXAMPLES = 5
 """Jobs named in each list."""
+
+_End = tuple[int, int]
+"""When a job ends, and its seq."""
 
 _LENT = (Tier.BACKFILL, Tier.SPOT)
 
@@ -38,7 +41,7 @@ class Outlook(msgspec.Struct, frozen=True, gc=False):
         told_ns: what it was told in its first cycle, as likely as not.
         told_late_ns: the same, with a probability of nine in ten.
         ends: jobs that are expected to end last before it starts, on the nodes where cards are
-            reserved for it.
+            reserved for it. Those that wait before it are among them, if they will have run.
         lent: jobs that run in gaps until then, on the nodes where cards are reserved for it.
     """
 
@@ -58,7 +61,10 @@ def outlook(state: State, job: Job) -> Outlook | None:
         return None
     ahead = _ahead(state, job)
     booking = state.bookings.get(job.seq)
-    start = booking.start_ns if booking is not None else _planned(state, futures, job, ahead)
+    if booking is None:
+        start, runs = _planned(state, futures, job, ahead)
+    else:
+        start, runs = booking.start_ns, _booked(state, booking)
     start_ns = 0 if start is None or start >= FOREVER else start
     nodes = [] if booking is None else [node for node, _ in booking.entries]
     told = Told(*job.promise) if job.promise else None
@@ -68,7 +74,7 @@ def outlook(state: State, job: Job) -> Outlook | None:
         is_reserved=booking is not None,
         told_ns=0 if told is None else told.by_ns(0),
         told_late_ns=0 if told is None else told.by_ns(1),
-        ends=_ending(state, futures, start_ns, nodes),
+        ends=_ending(state, _running(state, futures, nodes) + runs, start_ns),
         lent=() if booking is None else _lent(state, nodes),
     )
 
@@ -88,8 +94,13 @@ def _cards(job: Job) -> int:
     return -(-job.shape.min_needs[0][0] // CARD_MILLI)
 
 
-def _planned(state: State, futures: Futures, job: Job, ahead: list[Job]) -> int | None:
-    """The earliest start of a job behind all of these; none if that cannot be said."""
+def _planned(
+    state: State, futures: Futures, job: Job, ahead: list[Job]
+) -> tuple[int | None, list[_End]]:
+    """The earliest start of a job behind all of these, none if that cannot be said; and when each
+    of them will have run.
+    """
+    runs: list[_End] = []
     now_ns = state.clock_ns
     changes: dict[int, int] = {}
     for end_ns, _, _, cards in futures.ends.releases:
@@ -100,14 +111,27 @@ def _planned(state: State, futures: Futures, job: Job, ahead: list[Job]) -> int 
         booking = state.bookings.get(other.seq)
         if booking is not None:
             plan.add(booking.start_ns, booking.until_ns, -booking.cards)
+            runs.append((booking.until_ns, other.seq))
     for other in (*(one for one in ahead if one.seq not in state.bookings), job):
         duration_ns = estimates.of_run(state, other).ns or FOREVER
         start = plan.earliest(_cards(other), duration_ns, now_ns)
         if other is job:
-            return start
+            return start, runs
         if start is not None:
-            plan.add(start, min(FOREVER, start + duration_ns), -_cards(other))
-    return None
+            end_ns = min(FOREVER, start + duration_ns)
+            plan.add(start, end_ns, -_cards(other))
+            runs.append((end_ns, other.seq))
+    return None, runs
+
+
+def _booked(state: State, booking: Booking) -> list[_End]:
+    """When those who have other reservations on the nodes of one will have run."""
+    nodes = {node for node, _ in booking.entries}
+    return [
+        (other.until_ns, other.job)
+        for other in state.bookings.values()
+        if other is not booking and (not nodes or any(node in nodes for node, _ in other.entries))
+    ]
 
 
 def _late(state: State, job: Job, ahead: list[Job], start_ns: int) -> int:
@@ -121,14 +145,22 @@ def _late(state: State, job: Job, ahead: list[Job], start_ns: int) -> int:
     return late_ns if late_ns <= TIME_MAX else 0
 
 
-def _ending(state: State, futures: Futures, start_ns: int, nodes: list[int]) -> tuple[str, ...]:
-    """Jobs on some nodes that are expected to end last by a moment; without any, in the cell."""
-    names = []
-    for end_ns, seq, _, _ in futures.ends.releases:
-        if state.clock_ns <= end_ns <= start_ns:
-            job = state.jobs[seq]
-            if not nodes or any(pod.node in nodes for pod in (job.pods or {}).values()):
-                names.append(job.request.job)
+def _running(state: State, futures: Futures, nodes: list[int]) -> list[_End]:
+    """When those who run on some nodes are expected to end; without any, in the cell."""
+    return [
+        (end_ns, seq)
+        for end_ns, seq, _, _ in futures.ends.releases
+        if not nodes or any(pod.node in nodes for pod in (state.jobs[seq].pods or {}).values())
+    ]
+
+
+def _ending(state: State, ends: list[_End], start_ns: int) -> tuple[str, ...]:
+    """Which of these jobs end last by a moment, in order."""
+    names = [
+        state.jobs[seq].request.job
+        for end_ns, seq in sorted(ends)
+        if state.clock_ns <= end_ns <= start_ns
+    ]
     return tuple(dict.fromkeys(reversed(names)))[:EXAMPLES][::-1]
 
 

@@ -240,3 +240,14 @@ def test_in_strict_order_nobody_passes() -> None:
     assert missed(cell.state, job_of(cell, "head")) is None
     assert missed(cell.state, job_of(cell, "b")) == Missed(Reason.BLOCKED_HEAD)
     assert isinstance(cell.records[-1], r.Tick)
+
+
+def test_who_waits_before_a_job_is_among_those_whose_end_it_waits_for() -> None:
+    cell = promising_cell()
+    submit(cell, "a", 3, 100)
+    submit(cell, "b", 4, 60)
+    submit(cell, "d", 2, 500)
+    found = outlook(cell.state, job_of(cell, "d"))
+    assert found is not None
+    assert found.start_ns == cell.now_ns + 160 * SECOND
+    assert (found.is_reserved, found.ends) == (False, ("a", "b"))
