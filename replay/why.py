@@ -64,7 +64,7 @@ class Answer(Struct, frozen=True):
         outlook: from the state, while it waits under a policy that plans with run times.
         rest: from the state, while it is suspended.
         decisions: all about it since that submission, in order, refusals of requests among them.
-        causes: kinds of the records that caused them, by seq.
+        causes: the records that caused them, by seq.
         failures: attempts that failed since then, in order.
         started_ns: when its first attempt was reported running; none if none was.
         ended_ns: when it reached its terminal phase; none if it has not.
@@ -78,7 +78,7 @@ class Answer(Struct, frozen=True):
     explanation: Explanation | None
     outlook: Outlook | None
     decisions: tuple[Decision, ...]
-    causes: dict[int, str]
+    causes: dict[int, Record]
     failures: tuple[Failure, ...]
     started_ns: int | None
     ended_ns: int | None
@@ -133,7 +133,7 @@ def why(
         explanation=explanation,
         outlook=expected,
         decisions=decisions,
-        causes={entry.seq: type(entry.cause).__name__ for entry in said},
+        causes={entry.seq: entry.cause for entry in said if entry.cause is not None},
         failures=_failures(submission, life),
         started_ns=next(starts, None),
         ended_ns=None if finish is None else finish.time_ns,

@@ -9,7 +9,6 @@ from ganger.services.cli.connection import (
     requester,
     wait_options,
 )
-from ganger.services.cli.events import decision_text
 from ganger.services.cli.sending import send_all
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 
@@ -31,5 +30,5 @@ def cancel(jobs: tuple[str, ...], settings: KafkaSettings, cell: str, wait_ns: i
         cell,
         ((JobCancelRequested(0, "", None, job, by), job) for job in jobs),
         wait_ns,
-        decision_text,
+        done="accepted",
     )

@@ -9,6 +9,7 @@ from msgspec import Struct
 from ganger.replay.story import Entry
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Estimates
+from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
     Amount,
     Argument,
@@ -59,6 +60,18 @@ _UNLESS_GIVEN = (
     "preempt_min_runtime_ns",
     "reclaim_min_runtime_ns",
 )
+_REFUSED = {
+    Reason.QUEUE_UNKNOWN: "queue",
+    Reason.QUEUE_CLOSED: "queue",
+    Reason.QUEUE_NOT_A_LEAF: "queue",
+    Reason.PARENT_UNKNOWN: "parent",
+    Reason.PARENT_CYCLE: "parent",
+    Reason.PARENT_HAS_JOBS: "parent",
+    Reason.PRIORITY_CLASS_UNKNOWN: "priority_class",
+    Reason.DEPENDENCY_UNKNOWN: "dependencies",
+    Reason.TENANT_FORBIDDEN: "tenant",
+}
+"""The field of a request that a reason to refuse it is about."""
 _OF_CARDS = ("card_memory_mib", "min_card_memory_mib")
 
 
@@ -100,7 +113,7 @@ def line(entry: Entry, clock: Clock) -> str:
     head = f"{entry.seq:>10}  {clock.text(event.time_ns):<{clock.columns}}  "
     if isinstance(event, Decision):
         cause = f" (by {subject(entry.cause)})" if entry.cause is not None else ""
-        return f"{head}-> {event.kind.name} {decision_text(event)}".rstrip() + cause
+        return f"{head}-> {event.kind.name} {decision_text(event, entry.cause)}".rstrip() + cause
     return f"{head}{entry.kind} {record_text(event, clock)}".rstrip()
 
 
@@ -114,8 +127,10 @@ def subject(record: Record) -> str:
     return f"{kind} {next((name for name in named if name), '')}".rstrip()
 
 
-def decision_text(decision: Decision) -> str:
-    """What a decision says, without its kind."""
+def decision_text(decision: Decision, cause: Record | None = None) -> str:
+    """What a decision says, without its kind. Of a refusal, with the value of the request (its
+    `cause`) that is refused.
+    """
     if decision.kind is DecisionKind.CYCLE_CLOSED:
         return (
             f"started={decision.started_count} evicted={decision.evicted_count} "
@@ -132,7 +147,15 @@ def decision_text(decision: Decision) -> str:
     parts += chosen_texts([decision])
     reason = reason_text(decision.reason, decision.asked, decision.free, decision.limit)
     times = "".join(f"; {text}" for text in foreseen_texts(decision))
-    return ", ".join(parts) + (": " if parts else "") + reason + times
+    return ", ".join(parts) + (": " if parts else "") + reason + _refused(decision, cause) + times
+
+
+def _refused(decision: Decision, cause: Record | None) -> str:
+    """The field of a request that is the matter, with its value; nothing where it is not one."""
+    field = _REFUSED.get(decision.reason, "") if decision.kind is DecisionKind.REJECT else ""
+    value = getattr(cause, field, None) if field else None
+    named = ", ".join(value) if isinstance(value, tuple) else value
+    return f" ({field}: {named})" if named else ""
 
 
 def foreseen_texts(decision: Decision) -> list[str]:

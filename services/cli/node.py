@@ -24,7 +24,6 @@ from ganger.services.cli.connection import (
     requester,
     wait_options,
 )
-from ganger.services.cli.events import decision_text
 from ganger.services.cli.sending import send_all
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 
@@ -115,7 +114,7 @@ def reserve(
         pods=pods or 0,
         **whose,
     )
-    send_all(settings, cell, [(made, name)], wait_ns, decision_text)
+    send_all(settings, cell, [(made, name)], wait_ns)
 
 
 @node.command()
@@ -152,4 +151,4 @@ def _ask(
 ) -> None:
     """Send what `request` makes of each node's name and the caller's."""
     by = requester()
-    send_all(settings, cell, ((request(name, by), name) for name in nodes), wait_ns, decision_text)
+    send_all(settings, cell, ((request(name, by), name) for name in nodes), wait_ns)

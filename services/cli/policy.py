@@ -3,7 +3,6 @@
 import click
 
 from ganger.services.cli.connection import cell_option, kafka_options, wait_options
-from ganger.services.cli.events import decision_text
 from ganger.services.cli.sending import send_all
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.presets.loader import load_policy
@@ -25,4 +24,4 @@ def apply(policy: str, settings: KafkaSettings, cell: str, wait_ns: int) -> None
     It is proved to compile before it is sent.
     """
     record = load_policy(policy)
-    send_all(settings, cell, [(record, record.policy)], wait_ns, decision_text)
+    send_all(settings, cell, [(record, record.policy)], wait_ns)

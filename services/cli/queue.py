@@ -9,7 +9,6 @@ from ganger.replay.traces.source import InputError
 from ganger.schemas.records import Record
 from ganger.services.cell_files import parse_flavors, parse_zones
 from ganger.services.cli.connection import cell_option, kafka_options, wait_options
-from ganger.services.cli.events import decision_text
 from ganger.services.cli.sending import send_all
 from ganger.services.job_files import parse_queues, read_text
 from ganger.streams.kafka.cluster.settings import KafkaSettings
@@ -42,7 +41,7 @@ def apply(file: Path, settings: KafkaSettings, cell: str, wait_ns: int) -> None:
     named = _records(text, str(file))
     if not named:
         raise InputError(str(file), "it has no queues", "begin each with [[queues]] and name = ...")
-    send_all(settings, cell, named, wait_ns, decision_text)
+    send_all(settings, cell, named, wait_ns)
 
 
 def _records(text: str, place: str) -> list[tuple[Record, str]]:

@@ -1,14 +1,14 @@
 """Requests of operators sent to a cell, with a line for each and its answer where it is wanted."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 
 import click
 
-from ganger.schemas.decisions import Decision
 from ganger.schemas.records import Record
 from ganger.services.answers import Answers
 from ganger.services.cli.connection import SENDER
+from ganger.services.cli.events import decision_text
 from ganger.services.cli.units import count_text
 from ganger.services.producer import Producer
 from ganger.streams.kafka.cluster.cells import find_cell
@@ -27,7 +27,7 @@ def send_all(
     cell: str,
     records: Iterable[tuple[Record, str]],
     wait_ns: int,
-    refusal_text: Callable[[Decision], str],
+    done: str = "in force",
 ) -> None:
     """Send requests and wait until they are safe; a line for each, with its answer if wanted.
 
@@ -36,7 +36,7 @@ def send_all(
         cell: to which they go.
         records: the requests, each with the name of what it is about.
         wait_ns: how long to wait for answers; 0: not at all.
-        refusal_text: what a decision that refuses one says.
+        done: what is said of each that was not refused.
 
     Raises:
         InputRefused: one is none; those before it may have been sent.
@@ -45,22 +45,22 @@ def send_all(
         RequestsRefused: one was refused.
     """
     if not wait_ns:
-        for name in _sent(settings, cell, records).values():
+        for _, name in _sent(settings, cell, records).values():
             click.echo(f"sent {name}")
         return
     with Answers(settings, cell, SENDER) as answers:
-        names = _sent(settings, cell, records)
-        found = answers.wait(names, wait_ns / _SECOND_NS)
+        sent = _sent(settings, cell, records)
+        found = answers.wait(sent, wait_ns / _SECOND_NS)
     refused = 0
-    for event_id, name in names.items():
+    for event_id, (record, name) in sent.items():
         seq, refusal = found[event_id]
         if refusal is None:
-            click.echo(f"seq {seq:,}  {name}: in force")
+            click.echo(f"seq {seq:,}  {name}: {done}")
         else:
             refused += 1
-            click.echo(f"seq {seq:,}  {name}: REJECT {refusal_text(refusal)}")
+            click.echo(f"seq {seq:,}  {name}: REJECT {decision_text(refusal, record)}")
     if refused:
-        raise RequestsRefused(f"{refused} of {count_text(len(names), 'request')} refused")
+        raise RequestsRefused(f"{refused} of {count_text(len(sent), 'request')} refused")
 
 
 def check_cell(settings: KafkaSettings, cell: str) -> None:
@@ -77,8 +77,8 @@ def check_cell(settings: KafkaSettings, cell: str) -> None:
 
 def _sent(
     settings: KafkaSettings, cell: str, records: Iterable[tuple[Record, str]]
-) -> dict[str, str]:
-    """Send, and give the names by event id once all are safe."""
+) -> dict[str, tuple[Record, str]]:
+    """Send, and give the requests with their names by event id once all are safe."""
     check_cell(settings, cell)
     with Producer(settings, cell, name=SENDER) as producer:
-        return {producer.send(record): name for record, name in records}
+        return {producer.send(record): (record, name) for record, name in records}

@@ -12,6 +12,7 @@ import click
 from ganger.replay.traces.source import InputError
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
+from ganger.schemas.records import JobSubmitRequested
 from ganger.services.cli.connection import DURATION, SENDER, cell_option, kafka_options
 from ganger.services.cli.errors import FAILED_CHECK, Failure
 from ganger.services.cli.events import decision_text
@@ -92,7 +93,7 @@ def submit(
         return
     with closing(Decisions(settings, cell, begin="end", name=SENDER)) as decisions:
         _send(settings, cell, jobs)
-        _await(decisions, [job.request.job for job in jobs], timeout_ns)
+        _await(decisions, {job.request.job: job.request for job in jobs}, timeout_ns)
 
 
 def _from_options(given: dict[str, Any]) -> JobLine:
@@ -140,31 +141,31 @@ def _send(settings: KafkaSettings, cell: str, jobs: list[JobLine]) -> None:
         raise
 
 
-def _await(decisions: Decisions, keys: list[str], timeout_ns: int) -> None:
+def _await(decisions: Decisions, requests: dict[str, JobSubmitRequested], timeout_ns: int) -> None:
     """Print what is decided about jobs until each is placed or refused."""
-    open_keys = dict.fromkeys(keys)
-    ours = frozenset(keys)
+    open_keys = dict.fromkeys(requests)
     refused = 0
     clock = Clock()
     end = monotonic() + timeout_ns / _SECOND_NS
     while open_keys and monotonic() < end:
         for decision in decisions.take(min(1.0, max(0.0, end - monotonic()))):
-            if decision.job in ours and decision.kind in _SHOWN_KINDS:
-                click.echo(_line(decision, clock))
+            if decision.job in requests and decision.kind in _SHOWN_KINDS:
+                click.echo(_line(decision, requests[decision.job], clock))
                 if decision.kind in _ANSWERS and decision.job in open_keys:
                     del open_keys[decision.job]
                     refused += decision.kind is DecisionKind.REJECT
     if open_keys:
         raise Failure(
-            f"{count_text(len(open_keys), 'job')} of {len(keys):,} neither placed nor refused "
+            f"{count_text(len(open_keys), 'job')} of {len(requests):,} neither placed nor refused "
             f"within {duration_text(timeout_ns)}: {', '.join(list(open_keys)[:5])}"
             f"{', ...' if len(open_keys) > 5 else ''}. They wait: `ganger why` says for what. If "
             "nothing was printed, see whether a worker runs.",
             FAILED_CHECK,
         )
     if refused:
-        raise Failure(f"{count_text(refused, 'job')} of {len(keys):,} refused.", FAILED_CHECK)
+        raise Failure(f"{count_text(refused, 'job')} of {len(requests):,} refused.", FAILED_CHECK)
 
 
-def _line(decision: Decision, clock: Clock) -> str:
-    return f"{clock.text(decision.time_ns)}  {decision.kind.name} {decision_text(decision)}"
+def _line(decision: Decision, request: JobSubmitRequested, clock: Clock) -> str:
+    text = decision_text(decision, request)
+    return f"{clock.text(decision.time_ns)}  {decision.kind.name} {text}"

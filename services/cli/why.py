@@ -141,8 +141,8 @@ def _plain(answer: Answer) -> dict[str, Any]:
         "decisions": [
             {
                 **plain_decision(decision),
-                "cause": answer.causes[decision.cause_seq],
-                "text": decision_text(decision),
+                "cause": type(answer.causes[decision.cause_seq]).__name__,
+                "text": decision_text(decision, answer.causes[decision.cause_seq]),
             }
             for decision in answer.decisions
         ],
@@ -386,7 +386,7 @@ def _decision_events(answer: Answer, clock: Clock, start_ns: int | None) -> Iter
         first = decisions[0]
         since_ns = None if first.kind is DecisionKind.REJECT else start_ns
         when = _when(clock, first.time_ns, since_ns)
-        cause = f"record {first.cause_seq:,} {answer.causes[first.cause_seq]}"
+        cause = f"record {first.cause_seq:,} {type(answer.causes[first.cause_seq]).__name__}"
         text = _without_job(answer, first) if len(decisions) == 1 else _joint(decisions)
         yield first.cause_seq, first.index, f"{when} {first.kind.name}, {cause}: {text}"
 
@@ -408,7 +408,7 @@ def _joint(decisions: Sequence[Decision]) -> str:
 
 
 def _without_job(answer: Answer, decision: Decision) -> str:
-    text = decision_text(decision)
+    text = decision_text(decision, answer.causes[decision.cause_seq])
     return text.removeprefix(answer.job).lstrip(":, ") if decision.job == answer.job else text
 
 

@@ -1,8 +1,10 @@
 """Every fate of a job is explained, from its story and from the state."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ganger.replay.history import AtSeq, Place, locate
 from ganger.replay.reader import Streams
@@ -22,6 +24,7 @@ from ganger.schemas.records import (
     Record,
     Tick,
 )
+from ganger.services.cli.events import decision_text
 from ganger.streams.engine import Engine
 from ganger.streams.log.directory import LedgerDirectory
 from ganger.streams.log.layout import LogIdentity, Stream
@@ -84,7 +87,7 @@ def test_numbers_and_causes(ledger: Streams) -> None:
     answer = asked(ledger, "gang")
     first = answer.decisions[-2]
     assert (first.node, first.asked, first.free) == ("node-a", 4000, 8000)
-    assert answer.causes[first.cause_seq] == "Tick"
+    assert type(answer.causes[first.cause_seq]) is Tick
     evicted = asked(ledger, "twin").decisions[-1]
     assert (evicted.kind, evicted.reason) == (DecisionKind.EVICT, Reason.NODE_LOST)
     refused = asked(ledger, "twin").decisions[0]
@@ -136,6 +139,23 @@ def test_a_job_that_was_only_ever_refused() -> None:
     answer = asked(cell, "lost", 1)
     assert (answer.submission, answer.phase, answer.explanation) == (None, Phase.UNKNOWN, None)
     assert [d.reason for d in answer.decisions] == [Reason.QUEUE_UNKNOWN]
+    assert decision_text(answer.decisions[0], answer.causes[0]) == (
+        "lost: no such queue; configure it first (queue: nowhere)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("asks", "named"),
+    [
+        ({"priority_class": "vip"}, "(priority_class: vip)"),
+        ({"dependencies": ("first", "second")}, "(dependencies: first, second)"),
+    ],
+)
+def test_a_refusal_names_what_of_the_request_is_refused(asks: dict[str, Any], named: str) -> None:
+    cell = Pair()
+    cell.engine.apply([b.queue("q"), replace(job("j", "q", 1, 1, 0), **asks)])
+    answer = asked(cell, "j", 2)
+    assert decision_text(answer.decisions[0], answer.causes[1]).endswith(named)
 
 
 def test_a_cancel_of_a_job_that_never_was() -> None:

@@ -77,7 +77,7 @@ def test_verbs_on_a_live_cell(kafka_cluster: Callable[..., KafkaCluster], tmp_pa
                 if not left:
                     break
         assert not left
-        assert "long: in force" in shell.call("cancel", "long", "--wait")
+        assert "long: accepted" in shell.call("cancel", "long", "--wait")
         assert re.search(r"^\d+ ALLOCATE train-0 node-000\d$", readme_example(settings), re.M)
         assert nodes.stop() == 0
         fleet.stop_workers()
@@ -110,7 +110,7 @@ def configure(shell: Shell, folder: Path) -> None:
     assert re.search(r"seq [\d,]+  research: in force\nseq [\d,]+  small: in force", said)
     (folder / "bad.toml").write_text("[[queues]]\nname = 'lost'\nparent = 'nowhere'\n")
     said = shell.call("queue", "apply", str(folder / "bad.toml"), "--wait", code=1)
-    assert re.search(r"seq [\d,]+  lost: REJECT its parent is not configured", said)
+    assert re.search(r"seq [\d,]+  lost: REJECT its parent is not .*\(parent: nowhere\)", said)
     assert "1 of 1 request refused" in said
     assert (
         shell.call("queue", "apply", str(folder / "queues.toml")) == "sent research\nsent small\n"
@@ -125,7 +125,7 @@ def submit_some(shell: Shell, folder: Path) -> None:
     said = shell.call("submit", str(folder / "long.toml"), "--wait", code=1)
     assert re.search(r"REJECT long: ", said) and "1 job of 1 refused" in said
     said = shell.call("submit", "--queue", "nope", "--wait", code=1)
-    assert re.search(r"sent (job-[0-9a-f]{12})\n.*REJECT \1: ", said)
+    assert re.search(r"sent (job-[0-9a-f]{12})\n.*REJECT \1: .*\(queue: nope\)", said)
     words = ("submit", "--queue", "small", "--cards", "4", "--job", "never", "--wait")
     said = shell.call(*words, "--timeout", "1s", code=1)
     assert "1 job of 1 neither placed nor refused within 1s: never" in said

@@ -8,7 +8,8 @@ from ganger.schemas.enums import DecisionKind, LimitScope, Phase, Tier
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel.policies import limits, resourcequota
 from ganger.streams.kernel.queues import tallies
-from ganger.streams.kernel.refusals import PERMIT, Refusal
+from ganger.streams.kernel.refusals import JOBS_PLACE, PERMIT, Refusal
+from ganger.streams.kernel.resources import CARDS
 from support.builders import Cell, node, placed, policy, queue, role, submission
 
 RULES = policy("priority", "gang", "limits")
@@ -149,7 +150,9 @@ def test_resourcequota_votes_on_tenants_alone() -> None:
     assert resourcequota._job_enqueue(state, first) is PERMIT
     refusal = Refusal(Reason.TENANT_QUOTA, 3000, 2000, 2000, 0, CARDS)
     assert resourcequota._job_enqueue(state, second) == refusal
-    assert tallies.refusal_to_admit(state, first) == Refusal(Reason.USER_LIMIT, 1, 0, 0, 0)
+    assert tallies.refusal_to_admit(state, first) == Refusal(
+        Reason.USER_LIMIT, 1, 0, 0, 0, JOBS_PLACE
+    )
 
 
 def test_a_start_request_is_what_counts_at_admission() -> None:
