@@ -97,6 +97,7 @@ def run(
     assumptions: Assumptions = AS_TRACED,
     chart: Chart | None = None,
     snapshots: SnapshotStore | None = None,
+    on_resume: Callable[[int], None] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Summary:
     """Simulate a trace, from the beginning or from where an interrupted run of this call ended.
@@ -113,6 +114,7 @@ def run(
         assumptions: of what the trace does not say.
         chart: of the same cluster; told of all that runs.
         snapshots: where to keep the state now and then, for later queries.
+        on_resume: called first if the directory holds an unfinished run, with its records.
         on_progress: called after each commit.
 
     Raises:
@@ -133,7 +135,7 @@ def run(
     arguments = run_arguments(
         trace, cluster, policy, limit=limit, seed=seed, faults=faults, assumptions=assumptions
     )
-    with _logs(ledger, arguments) as (records, decisions), _quiet_collector():
+    with _logs(ledger, arguments, on_resume) as (records, decisions), _quiet_collector():
         engine = Engine.create(records, decisions, snapshots)
         intake = Intake(CELL, CELL, pause_ns=None)
         meter = Meter(jobs)
@@ -366,7 +368,9 @@ def _card_seconds(milli_card_ns: int) -> int:
 
 
 @contextmanager
-def _logs(ledger: str | os.PathLike[str], arguments: bytes) -> Iterator[tuple[Log, Log]]:
+def _logs(
+    ledger: str | os.PathLike[str], arguments: bytes, on_resume: Callable[[int], None] | None
+) -> Iterator[tuple[Log, Log]]:
     """The ledger's two logs as if both were empty."""
     if os.fspath(ledger) == MEMORY:
         yield (
@@ -375,6 +379,8 @@ def _logs(ledger: str | os.PathLike[str], arguments: bytes) -> Iterator[tuple[Lo
         )
         return
     with _directory(Path(ledger), arguments) as directory:
+        if on_resume is not None and directory.ledger.end():
+            on_resume(directory.ledger.end())
         yield (
             RetracedLog(directory.ledger, holds_decisions=False),
             RetracedLog(directory.decisions, holds_decisions=True),

@@ -24,6 +24,7 @@ from ganger.services.cell_files import read_rules
 from ganger.services.cli.arguments import json_option
 from ganger.services.cli.outcome import echo_summary
 from ganger.services.cli.render import progress
+from ganger.services.cli.units import count_text
 from ganger.streams.log.directory import LedgerDirectory
 from ganger.streams.presets.loader import load_policy
 from ganger.streams.tables.snapshots import Snapshots
@@ -152,6 +153,7 @@ def simulate(
                 assumptions=assumptions,
                 chart=chart,
                 snapshots=None if ledger == MEMORY else kept,
+                on_resume=lambda records: _tell_of_rest(ledger, records),
                 on_progress=_Ended(advance),
             )
     except KeyboardInterrupt:
@@ -185,6 +187,15 @@ def _warn_of_queues(names: list[str]) -> None:
             f"{pronoun} {'is' if len(names) == 1 else 'are'} made with weight 1 and no limits.",
             err=True,
         )
+
+
+def _tell_of_rest(ledger: str, records: int) -> None:
+    """Why a run that goes on does not begin where it ended."""
+    click.echo(
+        f"Note: {ledger} holds {count_text(records, 'record')} of this run, which did not finish: "
+        "they are made again and compared, then it goes on.",
+        err=True,
+    )
 
 
 def _tell_of_rows(trace: Trace, cluster: ClusterSpec) -> None:

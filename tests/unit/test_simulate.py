@@ -296,7 +296,10 @@ def test_an_unfinished_run_goes_on(
     broken_off(tmp_path / "cut", workload, after, monkeypatch)
     left = payloads_of(tmp_path / "cut")
     assert not is_finished(LedgerDirectory.open_reader(tmp_path / "cut").ledger)
-    assert same(whole, simulated(workload, tmp_path / "cut"))
+    told: list[int] = []
+    again = run(workload, SMALL, load_policy(), tmp_path / "cut", on_resume=told.append)
+    assert same(whole, again)
+    assert told == [len(left[0])]
     expected = payloads_of(tmp_path / "whole")
     assert payloads_of(tmp_path / "cut") == expected
     for stream, full in zip(left, expected, strict=True):
