@@ -17,6 +17,7 @@ from ganger.streams.kernel.foresight.standing import Told
 from ganger.streams.kernel.horizon.steps import FOREVER, Steps
 from ganger.streams.kernel.jobs.lifecycle import WAITING
 from ganger.streams.kernel.limits import TIME_MAX
+from ganger.streams.kernel.queues.capacity import never_fits
 from ganger.streams.kernel.resources import CARD_MILLI, CARDS
 from ganger.streams.kernel.state import State
 
@@ -55,9 +56,13 @@ class Outlook(msgspec.Struct, frozen=True, gc=False):
 
 
 def outlook(state: State, job: Job) -> Outlook | None:
-    """What a job that waits can expect; none of others, and where the policy does not plan."""
+    """What a job that waits can expect; none of others, of those that no empty cell could hold, and
+    where the policy does not plan.
+    """
     futures = state.indexes.futures
     if futures is None or job.key is None or job.phase not in WAITING:
+        return None
+    if never_fits(state, job.shape) is not None:
         return None
     ahead = _ahead(state, job)
     booking = state.bookings.get(job.seq)

@@ -251,3 +251,14 @@ def test_who_waits_before_a_job_is_among_those_whose_end_it_waits_for() -> None:
     assert found is not None
     assert found.start_ns == cell.now_ns + 160 * SECOND
     assert (found.is_reserved, found.ends) == (False, ("a", "b"))
+
+
+def test_nothing_is_expected_of_who_can_never_start() -> None:
+    cell = promising_cell("hpc-easy")
+    submit(cell, "a", 3, 100)
+    submit(cell, "huge", 5, 60)
+    submit(cell, "b", 4, 60)
+    assert outlook(cell.state, job_of(cell, "huge")) is None
+    found = outlook(cell.state, job_of(cell, "b"))
+    assert found is not None
+    assert (found.start_ns, found.ends) == (cell.now_ns + 100 * SECOND, ("a",))
