@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from ganger.replay.story import Entry
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind, Estimates
 from ganger.schemas.reasons import Reason
@@ -16,7 +15,6 @@ from ganger.schemas.records import (
     CardSpan,
     NodeReport,
     PodRequest,
-    QueueConfigured,
     Record,
     RetryPolicy,
     Role,
@@ -93,38 +91,6 @@ def plain_decision(decision: Decision) -> dict[str, Any]:
     fields: dict[str, Any] = plain(decision)
     del fields["body"]
     return fields
-
-
-def plain_entry(entry: Entry) -> dict[str, Any]:
-    """A record or decision for JSON; `seq` is the record's own or the cause's."""
-    event = entry.event
-    if isinstance(event, Decision):
-        return {"stream": "decisions", "seq": entry.seq, **plain_decision(event)}
-    return {"stream": "ledger", "seq": entry.seq, "kind": entry.kind, **plain(event)}
-
-
-def line(entry: Entry, clock: Clock) -> str:
-    """A record or decision in one line: seq, time, and what it is.
-
-    Decisions are set off by an arrow; their seq is that of the record that caused them, which is
-    named at their end.
-    """
-    event = entry.event
-    head = f"{entry.seq:>10}  {clock.text(event.time_ns):<{clock.columns}}  "
-    if isinstance(event, Decision):
-        cause = f" (by {subject(entry.cause)})" if entry.cause is not None else ""
-        return f"{head}-> {event.kind.name} {decision_text(event, entry.cause)}".rstrip() + cause
-    return f"{head}{entry.kind} {record_text(event, clock)}".rstrip()
-
-
-def subject(record: Record) -> str:
-    """A record's kind, with the queue, node or job that it is about."""
-    kind = type(record).__name__
-    if isinstance(record, QueueConfigured):
-        parent = f" below {record.parent}" if record.parent else ""
-        return f"{kind} {record.queue}{parent}"
-    named = (getattr(record, field, "") for field in ("job", "node", "reservation"))
-    return f"{kind} {next((name for name in named if name), '')}".rstrip()
 
 
 def decision_text(decision: Decision, cause: Record | None = None) -> str:

@@ -1,6 +1,7 @@
 """`ganger log`: what went into a ledger and what came out of it, readable."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -9,7 +10,7 @@ from ganger.replay.story import Entry, entries, known_ids, story
 from ganger.replay.traces.source import InputError
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
-from ganger.schemas.records import RECORD_TYPES
+from ganger.schemas.records import RECORD_TYPES, Record
 from ganger.services.cli.arguments import (
     ask,
     clock,
@@ -18,9 +19,10 @@ from ganger.services.cli.arguments import (
     ledger_argument,
     unknown,
 )
-from ganger.services.cli.events import line, plain_entry
+from ganger.services.cli.events import decision_text, plain, plain_decision, record_text
 from ganger.services.cli.render import echo_lines, folded, terminal_columns
 from ganger.services.cli.stories import indexing
+from ganger.services.cli.units import Clock
 from ganger.services.ledgers import OpenLedger, open_ledger
 from ganger.streams.tables.store import Store
 from ganger.streams.tables.story import IdKind, StoryIndex
@@ -81,9 +83,9 @@ def log(
             found = iter(ask(streams, lambda store: _story(streams, job, node, stop, store)))
         shown, columns = clock(streams.ledger), terminal_columns()
         echo_lines(
-            msgspec.json.encode(plain_entry(entry))
+            msgspec.json.encode(_plain_entry(entry))
             if as_json
-            else folded(line(entry, shown), columns, _INDENT)
+            else folded(_line(entry, shown), columns, _INDENT)
             for entry in found
             if entry.seq >= begin
             and (wanted is None or entry.kind == wanted)
@@ -121,3 +123,31 @@ def _story(
         places = {entry.place for entry in parts[1]}
         both = [entry for entry in both if entry.place in places]
     return [entry for entry in both if entry.seq < stop]
+
+
+def _plain_entry(entry: Entry) -> dict[str, Any]:
+    """A record or decision for JSON; `seq` is the record's own or the cause's."""
+    event = entry.event
+    if isinstance(event, Decision):
+        return {"stream": "decisions", "seq": entry.seq, **plain_decision(event)}
+    return {"stream": "ledger", "seq": entry.seq, "kind": entry.kind, **plain(event)}
+
+
+def _line(entry: Entry, clock: Clock) -> str:
+    """A record or decision in one line: seq, time, and what it is.
+
+    Decisions are set off by an arrow; their seq is that of the record that caused them, which is
+    named at their end.
+    """
+    event = entry.event
+    head = f"{entry.seq:>10}  {clock.text(event.time_ns):<{clock.columns}}  "
+    if isinstance(event, Decision):
+        cause = f" (by {_subject(entry.cause)})" if entry.cause is not None else ""
+        return f"{head}-> {event.kind.name} {decision_text(event, entry.cause)}".rstrip() + cause
+    return f"{head}{entry.kind} {record_text(event, clock)}".rstrip()
+
+
+def _subject(record: Record) -> str:
+    """A record's kind, with the job, node, reservation or queue that it is about."""
+    named = (getattr(record, field, "") for field in ("job", "node", "reservation", "queue"))
+    return f"{type(record).__name__} {next((name for name in named if name), '')}".rstrip()

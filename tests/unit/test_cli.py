@@ -126,7 +126,7 @@ def test_a_refused_queue_is_named_with_its_parent(ledger: Path) -> None:
     (line,) = [line for line in lines("log", ledger, "--kind", "REJECT") if " 25 " in line]
     assert line.endswith(
         "-> REJECT its parent is not configured; configure the parent first "
-        "(by QueueConfigured child below nowhere)"
+        "(parent: nowhere) (by QueueConfigured child)"
     )
 
 
