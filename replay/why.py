@@ -34,6 +34,7 @@ _NOTICE = DecisionKind.NOTICE
 
 _PHASES = {
     Reason.ALL_PODS_SUCCEEDED: Phase.SUCCEEDED,
+    Reason.MIN_SUCCESS: Phase.SUCCEEDED,
     Reason.CANCEL_REQUESTED: Phase.CANCELLED,
 }
 
@@ -114,7 +115,7 @@ def why(
     finish = next((d for d in reversed(decisions) if d.kind is DecisionKind.FINISH), None)
     explanation = expected = resting = None
     if finish is not None:
-        phase = _PHASES.get(finish.reason, Phase.FAILED)
+        phase = _ended(streams, finish, snapshots, on_progress)
     elif submission is not None:
         state = state_at(streams, place.next_seq, snapshots, on_progress)
         explanation = _explained(state, job, place.at_ns)
@@ -140,6 +141,19 @@ def why(
         others=_others(streams, decisions, snapshots, on_progress),
         rest=resting,
     )
+
+
+def _ended(
+    streams: Streams, finish: Decision, snapshots: SnapshotStore | None, on_progress: Progress
+) -> Phase:
+    """The phase in which a job ended. An action of its own can mean either: then it is that of the
+    state right after; UNKNOWN where the job was forgotten at once.
+    """
+    if finish.reason is not Reason.ACTION_OF_JOB:
+        return _PHASES.get(finish.reason, Phase.FAILED)
+    state = state_at(streams, finish.cause_seq + 1, snapshots, on_progress)
+    seq = state.job_by_key.get(finish.job)
+    return Phase.UNKNOWN if seq is None else state.jobs[seq].phase
 
 
 def _others(

@@ -235,15 +235,17 @@ def parse_jobs(text: str, place: str) -> list[JobLine]:
     if not text.lstrip().startswith("{"):
         return [JobLine(place, _job(toml_document(text, place, _JOB_REMEDY), place))]
     jobs = list(_json_jobs(text, place))
-    lines: dict[str, str] = {}
+    lines: dict[tuple[str, str], str] = {}
     for job in jobs:
-        first = lines.setdefault(job.request.job, job.place)
-        if first != job.place:
-            raise InputError(
-                f"{job.place}: job",
-                f"{job.request.job!r} stands in {first} already",
-                "give every job a key of its own",
-            )
+        for key in ("job", "event_id"):
+            value = getattr(job.request, key)
+            first = lines.setdefault((key, value), job.place) if value else job.place
+            if first != job.place:
+                raise InputError(
+                    f"{job.place}: {key}",
+                    f"{value!r} stands in {first} already",
+                    f"give every job {'a key' if key == 'job' else 'an event_id'} of its own",
+                )
     return jobs
 
 
@@ -281,7 +283,7 @@ def parse_queues(text: str, place: str) -> list[QueueConfigured]:
 
 
 def _json_jobs(text: str, place: str) -> Iterator[JobLine]:
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         where = f"{place}:{number}"

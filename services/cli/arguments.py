@@ -34,7 +34,9 @@ NEAR_COUNT_MAX = 3
 
 # A ledger of this many records would take years to write; as nanoseconds it is January 1970.
 _FIRST_TIME_NS = 10**15
-_OFFSET = re.compile(r"\+((?:\d+(?:\.\d{1,9})?(?:ms|[smhd]))+)", re.ASCII)
+_OFFSET = re.compile(r"\+((?:\d{1,18}(?:\.\d{1,9})?(?:ms|[smhd]))+)", re.ASCII)
+_DIGITS_MAX = 19
+_SHOWN_CHARS_MAX = 40
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _POINT_REMEDY = (
     "give a seq (4711), a UTC time (2026-01-31T12:00:00Z), nanoseconds since 1970, or a time since "
@@ -79,7 +81,7 @@ def parse_point(text: str) -> Point:
     Raises:
         InputError: it is none.
     """
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX:
         number = int(text)
         return AtSeq(number) if number < _FIRST_TIME_NS else AtTime(number)
     if _OFFSET.fullmatch(text):
@@ -87,7 +89,8 @@ def parse_point(text: str) -> Point:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise InputError("--at", f"the value is {text!r}", _POINT_REMEDY) from None
+        shown = text[:_SHOWN_CHARS_MAX]
+        raise InputError("--at", f"the value is {shown!r}", _POINT_REMEDY) from None
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
     return AtTime((time - _EPOCH) // timedelta(microseconds=1) * 1000)

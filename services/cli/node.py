@@ -26,6 +26,7 @@ from ganger.services.cli.connection import (
 )
 from ganger.services.cli.sending import send_all
 from ganger.streams.kafka.cluster.settings import KafkaSettings
+from ganger.streams.kernel.limits import TIME_MAX
 
 _nodes = click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
 
@@ -103,6 +104,10 @@ def reserve(
     if bool(nodes) == (pods is not None) or (pods is None) != (pod_cards is None):
         remedy = "name nodes, or give --pods and --pod-cards"
         raise InputError("reserve", "it does not say what is to be kept", remedy)
+    if pods is None and models:
+        raise InputError("--model", "it is of --pods, and nodes are named", "leave it out")
+    if pods is not None and cards is not None:
+        raise InputError("--cards", "it is of nodes, and none is named", "give --pod-cards alone")
     request = None
     if pod_cards is not None:
         request = PodRequest(pod_cards, 0, 0, 0, models, IslandPolicy.ANY, 0, 0, (), (), ())
@@ -139,7 +144,10 @@ def _moment_ns(text: str) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return ((since.days * 86_400 + since.seconds) * 10**6 + since.microseconds) * 1000
+    moment_ns = ((since.days * 86_400 + since.seconds) * 10**6 + since.microseconds) * 1000
+    if not 0 <= moment_ns <= TIME_MAX:
+        raise InputError("--from", f"it is {text!r}", "give a time between 1970 and 2116")
+    return moment_ns
 
 
 def _ask(

@@ -395,7 +395,7 @@ def _likeness(decision: Decision) -> tuple[object, ...]:
     """Equal for decisions that one line can tell."""
     if decision.kind not in PLACES or decision.card_milli:
         return decision.cause_seq, decision.index
-    amounts = (decision.asked, decision.reason, decision.for_job)
+    amounts = (decision.role, decision.asked, decision.reason, decision.for_job)
     return decision.cause_seq, decision.kind, decision.node, decision.attempt, amounts
 
 

@@ -424,7 +424,12 @@ def test_points(text: str, point: Point) -> None:
     assert parse_point(text) == point
 
 
-@pytest.mark.parametrize("text", ["", "-1", "x", "+", "+5", "+5y", "1.5", "٣", "12:00"])
+LONG = "9" * 5000  # digits, more than Python turns into a number
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-1", "x", "+", "+5", "+5y", "1.5", "٣", "12:00", LONG, f"+{LONG}s"]
+)
 def test_no_points(text: str) -> None:
     with pytest.raises(InputError, match="--at"):
         parse_point(text)

@@ -62,6 +62,9 @@ def test_reservations_are_given_back(sent: list[ReservationRequested]) -> None:
         ("a", "--pods", 1, "--pod-cards", 1, "--for", "1h"),
         ("--pods", 1, "--for", "1h"),
         ("a", "--for", "1h", "--from", "tomorrow"),
+        ("a", "--for", "1h", "--from", "2500-01-01"),
+        ("a", "--for", "1h", "--model", "A"),
+        ("--pods", 1, "--pod-cards", 1, "--cards", 1, "--for", "1h"),
     ],
 )
 def test_what_says_nothing_is_refused(

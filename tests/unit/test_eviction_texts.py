@@ -1,10 +1,13 @@
 """Evictions and claims in words: the taker, the rule, the victim's place, the numbers."""
 
+from msgspec.structs import replace
+
 from ganger.schemas.decisions import Decision
 from ganger.schemas.enums import DecisionKind
 from ganger.schemas.reasons import Reason
 from ganger.services.cli.events import chosen_texts, decision_text, placed_text
 from ganger.services.cli.units import reason_text
+from ganger.services.cli.why import _likeness
 from support.builders import Cell, node, policy, role
 
 K = DecisionKind
@@ -47,6 +50,12 @@ def test_a_claim_is_of_a_role() -> None:
     claims = decided()[K.CLAIM]
     assert placed_text(claims).startswith("2 pods of role worker on n, cards ")
     assert "no longer for 2 pods" in decision_text(claims[0])
+
+
+def test_claims_of_several_roles_share_no_line() -> None:
+    first, second = decided()[K.CLAIM]
+    assert _likeness(first) == _likeness(second)
+    assert _likeness(first) != _likeness(replace(second, role="other"))
 
 
 def test_a_claim_waits_for_one_or_for_many() -> None:

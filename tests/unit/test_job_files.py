@@ -76,6 +76,18 @@ def refusal(text: str) -> str:
     return str(caught.value)
 
 
+def test_event_ids_are_given_once() -> None:
+    same = '{"job": "a", "event_id": "e"}\n{"job": "b", "event_id": "e"}'
+    assert "file:2: event_id: 'e' stands in file:1 already" in refusal(same)
+    assert "file:2: job: 'a' stands in file:1 already" in refusal('{"job": "a"}\n{"job": "a"}')
+    assert len(parse_jobs('{"job": "a"}\r\n{"job": "b"}\r\n', "file")) == 2
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\u0085"])
+def test_lines_end_where_json_lines_do(sign: str) -> None:
+    assert job(f'{{"job": "a", "user": "x{sign}y"}}').user == f"x{sign}y"
+
+
 def queue_refusal(text: str) -> str:
     with pytest.raises(InputError) as caught:
         parse_queues(text, "file")

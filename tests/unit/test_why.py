@@ -10,7 +10,8 @@ from ganger.replay.history import AtSeq, Place, locate
 from ganger.replay.reader import Streams
 from ganger.replay.story import story
 from ganger.replay.why import Answer, why
-from ganger.schemas.enums import DecisionKind, FailureKind, Phase
+from ganger.schemas.enums import DecisionKind, FailureKind, JobAction, Phase, PodEvent
+from ganger.schemas.parts import EventAction
 from ganger.schemas.reasons import Reason
 from ganger.schemas.records import (
     IntakeClaimed,
@@ -21,6 +22,7 @@ from ganger.schemas.records import (
     PodFailed,
     PodReleased,
     PodStarted,
+    PodSucceeded,
     Record,
     Tick,
 )
@@ -312,6 +314,36 @@ def test_what_a_queue_may_not_have_is_named_whatever_it_is() -> None:
     answer = cell.ask()
     named = resources(answer)
     assert named[Reason.QUEUE_CAPABILITY] == "pods"
+
+
+ENDS = [
+    ({"min_success": 1}, Phase.SUCCEEDED),
+    (
+        {"actions": (EventAction(PodEvent.FAILED, (), "", JobAction.COMPLETE_JOB, 0),)},
+        Phase.SUCCEEDED,
+    ),
+    (
+        {"actions": (EventAction(PodEvent.FAILED, (), "", JobAction.TERMINATE_JOB, 0),)},
+        Phase.FAILED,
+    ),
+]
+
+
+@pytest.mark.parametrize(("wants", "phase"), ENDS)
+def test_the_phase_of_the_end_is_the_kernels(wants: dict[str, Any], phase: Phase) -> None:
+    cell = Cluster()
+    cell.put(replace(b.submission("j", b.role(replicas=2, cards=1)), **wants))
+    cell.tick(1)
+    cell.put(PodStarted(cell.now_ns, "", None, "j", 0, 1, "n", cell.now_ns))
+    if "actions" in wants:
+        cell.failed(1)
+    else:
+        cell.put(PodSucceeded(cell.now_ns, "", None, "j", 0, 1, cell.now_ns))
+    cell.put(PodReleased(cell.now_ns, "", None, "j", 1, 1, cell.now_ns))
+    state = cell.engine.state
+    assert state.jobs[state.job_by_key["j"]].phase is phase
+    answer = cell.ask()
+    assert (answer.phase, answer.ended_ns) == (phase, cell.now_ns)
 
 
 def test_a_named_resource_that_is_short_is_named() -> None:
