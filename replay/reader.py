@@ -1,6 +1,6 @@
 """A ledger as evidence: its two streams, its records in order, and the fold that gives a state.
 
-Whoever opens a ledger (a folder, one day a URL) hands it on as `Streams`; nothing here opens
+Whoever opens a ledger (a folder or a cell on Kafka) hands it on as `Streams`; nothing here opens
 anything.
 """
 

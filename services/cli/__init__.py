@@ -24,9 +24,9 @@ VERBS = {
     "worker": "Run cells over Kafka.",
     "submit": "Submit jobs to a cell on Kafka.",
     "cancel": "End jobs of a cell on Kafka.",
-    "queue": "Make, change and remove queues of a cell on Kafka.",
+    "queue": "Make, change and remove queues, flavors and zones of a cell on Kafka.",
     "policy": "Set the scheduling policy of a cell on Kafka.",
-    "node": "Cordon, drain and uncordon nodes of a cell on Kafka.",
+    "node": "Cordon, drain, uncordon and reserve nodes of a cell on Kafka.",
     "nodes": "Simulate the nodes of a cell on Kafka.",
 }
 """Each verb, defined under its name in the module of its name, with its line in the list."""
