@@ -24,7 +24,7 @@ VERBS = {
     "worker": "Run cells over Kafka.",
     "submit": "Submit jobs to a cell on Kafka.",
     "cancel": "End jobs of a cell on Kafka.",
-    "queue": "Make, change and remove queues, flavors and zones of a cell on Kafka.",
+    "queue": "Configure queues, flavors and zones of a cell on Kafka.",
     "policy": "Set the scheduling policy of a cell on Kafka.",
     "node": "Cordon, drain, uncordon and reserve nodes of a cell on Kafka.",
     "nodes": "Simulate the nodes of a cell on Kafka.",

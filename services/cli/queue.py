@@ -16,7 +16,7 @@ from ganger.streams.kafka.cluster.settings import KafkaSettings
 
 @click.group()
 def queue() -> None:
-    """Make, change and remove queues, flavors and zones of a cell on Kafka."""
+    """Configure queues, flavors and zones of a cell on Kafka."""
 
 
 @queue.command()
