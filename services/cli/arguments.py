@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +20,7 @@ from ganger.replay.history import (
     time_of,
 )
 from ganger.replay.traces.source import InputError
-from ganger.services.cli.units import Clock, clock_of
+from ganger.services.cli.units import Clock, clock_of, utc_ns
 from ganger.services.durations import summed_ns
 from ganger.services.ledgers import OpenLedger
 from ganger.streams.kafka.cluster.settings import CONFIG_VARIABLE
@@ -37,7 +36,6 @@ _FIRST_TIME_NS = 10**15
 _OFFSET = re.compile(r"\+((?:\d{1,18}(?:\.\d{1,9})?(?:ms|[smhd]))+)", re.ASCII)
 _DIGITS_MAX = 19
 _SHOWN_CHARS_MAX = 40
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _POINT_REMEDY = (
     "give a seq (4711), a UTC time (2026-01-31T12:00:00Z), nanoseconds since 1970, or a time since "
     "the ledger's first record (+90s, +1h30m)"
@@ -87,13 +85,10 @@ def parse_point(text: str) -> Point:
     if _OFFSET.fullmatch(text):
         return AtOffset(summed_ns(text))
     try:
-        time = datetime.fromisoformat(text)
+        return AtTime(utc_ns(text))
     except ValueError:
         shown = text[:_SHOWN_CHARS_MAX]
         raise InputError("--at", f"the value is {shown!r}", _POINT_REMEDY) from None
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    return AtTime((time - _EPOCH) // timedelta(microseconds=1) * 1000)
 
 
 def clock(ledger: LogReader) -> Clock:

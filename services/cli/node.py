@@ -1,7 +1,6 @@
 """`ganger node`: what operators do to single nodes of a cell on Kafka."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from time import time_ns
 from typing import Any
 
@@ -25,6 +24,7 @@ from ganger.services.cli.connection import (
     wait_options,
 )
 from ganger.services.cli.sending import send_all
+from ganger.services.cli.units import utc_ns
 from ganger.streams.kafka.cluster.settings import KafkaSettings
 from ganger.streams.kernel.limits import TIME_MAX
 
@@ -138,13 +138,9 @@ def release(names: tuple[str, ...], settings: KafkaSettings, cell: str, wait_ns:
 def _moment_ns(text: str) -> int:
     """A time in UTC, as nanoseconds since 1970."""
     try:
-        moment = datetime.fromisoformat(text.removesuffix("Z"))
+        moment_ns = utc_ns(text.removesuffix("Z"))
     except ValueError as error:
         raise InputError("--from", f"it is {text!r}", "write it as 2027-01-31T08:00") from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    moment_ns = ((since.days * 86_400 + since.seconds) * 10**6 + since.microseconds) * 1000
     if not 0 <= moment_ns <= TIME_MAX:
         raise InputError("--from", f"it is {text!r}", "give a time between 1970 and 2116")
     return moment_ns

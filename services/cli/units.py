@@ -42,6 +42,18 @@ class Clock(Struct, frozen=True):
         return time.strftime("%Y-%m-%dT%H:%M:%S") + f".{time_ns // 10**6 % 1000:03d}Z"
 
 
+def utc_ns(text: str) -> int:
+    """A time in ISO 8601, in UTC unless it says otherwise, as ns since 1970.
+
+    Raises:
+        ValueError: it is none.
+    """
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return (time - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
 def clock_of(first_ns: int) -> Clock:
     """The clock of a ledger whose first record has this time."""
     return Clock(first_ns if first_ns < YEAR_NS else None)

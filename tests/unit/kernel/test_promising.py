@@ -8,7 +8,7 @@ from ganger.schemas.enums import BackfillPreference, DecisionKind
 from ganger.schemas.reasons import Reason
 from ganger.streams.kernel import snapshot
 from ganger.streams.kernel.backfill import memory, promised
-from ganger.streams.kernel.backfill.outlooks import Missed, missed, outlook
+from ganger.streams.kernel.backfill.outlooks import Missed, Outlook, missed, outlook
 from ganger.streams.kernel.digest import seal
 from ganger.streams.kernel.entities import Job
 from ganger.streams.kernel.foresight.promises import FACTOR_ONE, LATE_MILLI, MEDIAN_MILLI, correct
@@ -163,13 +163,18 @@ def test_times_are_taken_in_order_and_never_before_they_are_over() -> None:
 # --- what is said when asked ----------------------------------------------------------------------
 
 
+def expected(cell: Cell, job: str) -> Outlook:
+    found = outlook(cell.state, job_of(cell, job))
+    assert found is not None
+    return found
+
+
 def test_the_outlook_of_who_has_a_reservation() -> None:
     cell = promising_cell()
     submit(cell, "a", 3, 100)
     submit(cell, "b", 4, 60)
     submit(cell, "c", 1, 50)
-    found = outlook(cell.state, job_of(cell, "b"))
-    assert found is not None
+    found = expected(cell, "b")
     assert found.start_ns == cell.now_ns + 100 * SECOND
     assert (found.is_reserved, found.ends, found.lent) == (True, ("c", "a"), ("c",))
     assert (found.told_ns, found.told_late_ns) == (
@@ -192,8 +197,7 @@ def test_the_outlook_of_others_is_a_plan_of_all_before_them() -> None:
         if (found := outlook(cell.state, job_of(cell, name))) is not None
     }
     assert starts == {"b": 100, "c": 160, "d": 100, "e": 170}
-    third = outlook(cell.state, job_of(cell, "c"))
-    assert third is not None
+    third = expected(cell, "c")
     assert (third.is_reserved, third.late_ns, third.told_ns, third.lent) == (False, 0, 0, ())
 
 
@@ -202,8 +206,7 @@ def test_nothing_is_said_of_who_runs_or_of_what_nobody_knows() -> None:
     submit(cell, "a", 4, 0)
     submit(cell, "b", 4, 60)
     assert outlook(cell.state, job_of(cell, "a")) is None
-    found = outlook(cell.state, job_of(cell, "b"))
-    assert found is not None
+    found = expected(cell, "b")
     assert found.start_ns == 0
     plain = Cell().start(node("n", 4))
     submit(plain, "a", 4, 100)
@@ -247,8 +250,7 @@ def test_who_waits_before_a_job_is_among_those_whose_end_it_waits_for() -> None:
     submit(cell, "a", 3, 100)
     submit(cell, "b", 4, 60)
     submit(cell, "d", 2, 500)
-    found = outlook(cell.state, job_of(cell, "d"))
-    assert found is not None
+    found = expected(cell, "d")
     assert found.start_ns == cell.now_ns + 160 * SECOND
     assert (found.is_reserved, found.ends) == (False, ("a", "b"))
 
@@ -259,6 +261,5 @@ def test_nothing_is_expected_of_who_can_never_start() -> None:
     submit(cell, "huge", 5, 60)
     submit(cell, "b", 4, 60)
     assert outlook(cell.state, job_of(cell, "huge")) is None
-    found = outlook(cell.state, job_of(cell, "b"))
-    assert found is not None
+    found = expected(cell, "b")
     assert (found.start_ns, found.ends) == (cell.now_ns + 100 * SECOND, ("a",))
